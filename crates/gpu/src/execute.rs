@@ -1,8 +1,8 @@
-//! Execution of a launch plan: allocation of its buffers, its launches, and the buffers afterwards.
+//! Execution of a launch plan: allocation of its buffers, its launches, and the state of the buffers afterwards.
 //!
-//! Candidates and references are executed by the same code, on either driver. Every buffer is an
-//! allocation of its own with a secret pattern around it, so that nothing that an earlier execution
-//! left on the device can reach a later one. `domain::judge` decides about the outcome.
+//! Candidates and references are executed by the same code, on either driver. Every buffer is a separate allocation
+//! with a secret pattern around it, so that nothing that an earlier execution left on the device can reach a later
+//! one. `domain::judge` decides about the outcome.
 
 mod batch;
 mod error;
@@ -24,7 +24,7 @@ pub use batch::{Batch, BufferSet};
 pub use error::{ExecuteError, device_fault};
 pub use resident::{Buffer, Resident};
 
-/// Dynamic shared memory that every kernel may have without being allowed more.
+/// Dynamic shared memory in bytes that every kernel may use without raising its limit.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 /// An image on a device, with the resources of its kernels.
@@ -35,15 +35,15 @@ pub struct Loaded<'a> {
     kernels: BTreeMap<&'a str, &'a KernelResources>,
 }
 
-/// How a pass is carried out.
+/// Parameters of a pass.
 #[derive(Debug, Clone, Copy)]
 pub struct Manner {
     /// Seed of poison and red zones.
     pub poison: u64,
-    /// Where buffers lie.
+    /// Placement of buffers in their allocations.
     pub placement: Placement,
-    /// Whether to time the plan as a whole between two events. Otherwise the device is waited
-    /// for after every launch, so that a fault names its launch.
+    /// True if the plan is timed as a whole between two events. Otherwise the host waits for the device after every
+    /// launch, so that a fault can be assigned to its launch.
     pub timed: bool,
 }
 
@@ -59,22 +59,21 @@ pub struct Around<'d, 'g> {
 /// Outcome of one pass through a plan.
 #[derive(Debug, Default)]
 pub struct Pass {
-    /// The buffers in the order they were asked for; empty if they could not be made.
+    /// The buffers in the order of the request; empty if they could not be allocated.
     pub buffers: Vec<Resident>,
     /// Launches that the driver accepted, as the plan states them.
     pub launched: Vec<ResolvedLaunch>,
-    /// The emulated device's report on each of them.
+    /// The emulated device's report on each launch.
     pub reports: Vec<LaunchReport>,
     /// The first error of the device, which ended the pass.
     pub fault: Option<DeviceFault>,
-    /// Constant buffers that a launch changed, even if a later one put back what was there.
+    /// Constant buffers that a launch changed, even if a later launch restored their content.
     pub changed: BTreeSet<String>,
     /// Time between events around the plan, microseconds.
     pub event_us: Option<f64>,
-    /// Whether it ended only after the blocks beside it had given up waiting for its end.
+    /// True if the pass ended only after the concurrent blocks had given up waiting for its end.
     pub outlasted: bool,
-    /// Whether constant buffers beside guards could be written to: the driver maps no memory for
-    /// reading alone.
+    /// True if constant buffers next to guards were writable, because the driver maps no memory for reading only.
     pub unprotected: bool,
 }
 
@@ -98,7 +97,7 @@ impl<'a> Loaded<'a> {
         })
     }
 
-    /// Bytes of the longest stack of its kernels.
+    /// Largest stack of its kernels in bytes.
     pub fn stack_bytes(&self) -> u32 {
         let stacks = self.kernels.values().map(|kernel| kernel.stack_bytes);
         stacks.max().unwrap_or_default()
@@ -107,8 +106,8 @@ impl<'a> Loaded<'a> {
     /// Allocates the buffers and executes the plan once.
     ///
     /// # Errors
-    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for trouble with the
-    /// emulated device's interface. A refusal of the driver is part of the pass.
+    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for a failure of the emulated device's
+    /// interface. A refusal of the driver is part of the pass.
     pub fn pass(
         &self,
         plan: &ResolvedPlan,
@@ -147,7 +146,7 @@ impl<'a> Loaded<'a> {
         let waiting = match (&company, manner.timed) {
             (_, true) => Waiting::Events,
             (None, false) => Waiting::Device,
-            // The company ends only when it is told to.
+            // The concurrent blocks end only on request.
             (Some(_), false) => Waiting::OwnStream,
         };
         match self.run_steps(plan, &mut pass, waiting) {
@@ -158,7 +157,7 @@ impl<'a> Loaded<'a> {
         if let Some(company) = company {
             pass.outlasted = company.is_gone();
             let left = company.leave();
-            // After a fault of the candidate's everything else is refused as well.
+            // After a fault of the candidate all further calls are refused as well.
             if let (Err(refusal), None) = (left, &pass.fault) {
                 return Err(refusal.into_role_error("end the blocks beside a candidate's"));
             }
@@ -171,7 +170,7 @@ impl<'a> Loaded<'a> {
                 .filter(|report| report.outcome.has_run());
             let (ran, launched) = (ran.count(), pass.launched.len());
             if ran != launched {
-                // A launch without an account would be a launch that nothing was proved of.
+                // A launch without a report would be a launch without any checks.
                 return Err(RoleError::Emulator {
                     request: "report its launches",
                     reason: format!("it took {launched} launches and tells of {ran}"),
@@ -189,7 +188,7 @@ impl<'a> Loaded<'a> {
         waiting: Waiting,
     ) -> Result<(), ExecuteError> {
         let timed = waiting == Waiting::Events;
-        // Look-ups happen before the first launch, so that none of them is timed.
+        // All look-ups happen before the first launch, so that they are not timed.
         let mut steps = Vec::new();
         let buffers = pass.buffers.iter().collect::<Vec<_>>();
         for step in &plan.steps {
@@ -223,7 +222,7 @@ impl<'a> Loaded<'a> {
                     settled.map_err(|error| ExecuteError::Device(device_fault(error, number)))?;
                 }
             }
-            // What several launches leave is looked at after each, unless that would be timed.
+            // The constant buffers are compared after each of several launches, unless that would be timed.
             if !timed && steps.len() > 1 {
                 pass.changed.extend(changed(&pass.buffers)?);
             }
@@ -286,15 +285,15 @@ impl<'a> Loaded<'a> {
 /// The way in which the host waits for the end of a launch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Waiting {
-    /// Not at all: events around the plan tell when it is over.
+    /// It does not wait; events around the plan determine the end.
     Events,
-    /// Until the device has nothing left to do.
+    /// It waits until the device is idle.
     Device,
-    /// Until nothing is left on the stream that candidates are launched on.
+    /// It waits until the stream of the candidate's launches is idle.
     OwnStream,
 }
 
-/// A step whose kernel and buffers have been looked up.
+/// A step whose kernel and buffers were looked up.
 enum Prepared<'s> {
     Fill { buffer: usize, byte: u8 },
     Launch(Launch<'s>),

@@ -1,7 +1,7 @@
-//! The role behind `gpu-check`: a case of the corpus, or a measurement, on the loaded driver.
+//! The role `experiment` for `gpu-check`: a case of the corpus, or a measurement, on the loaded driver.
 //!
-//! Only kernels of ours run here, and nothing is judged: what came back is compared with what
-//! came back from another driver, elsewhere.
+//! Only kernels of this project run here, and nothing is judged here. Results are compared with those of another
+//! driver elsewhere.
 
 mod case;
 mod measure;
@@ -16,13 +16,13 @@ use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{DriverError, Gpu};
 use crate::role_error::RoleError;
 
-/// Thread instructions after which a launch hangs, on the emulated device.
+/// Number of thread instructions after which a launch counts as hanging, on the emulated device.
 const BUDGET: u64 = 2_000_000_000;
 
-/// Does one experiment.
+/// Performs one experiment.
 ///
 /// # Errors
-/// A [`RoleError`] where the surroundings fail; a refusal of the driver is in the reply.
+/// A [`RoleError`] where the environment fails; a refusal of the driver is part of the reply.
 pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<ExperimentReply, RoleError> {
     let image = fs::read(&job.image).map_err(RoleError::file("read", &job.image))?;
     if let Some(emulator) = gpu.emulator() {
@@ -50,7 +50,7 @@ pub(crate) fn experiment_on(gpu: &Gpu, job: &ExperimentJob) -> Result<Experiment
     }
 }
 
-/// What is to be killed must not end by itself.
+/// The instruction budget; none for the measurement that must be killed from outside.
 fn budget(experiment: &Experiment) -> Option<u64> {
     match experiment {
         Experiment::Measure {
@@ -60,7 +60,7 @@ fn budget(experiment: &Experiment) -> Option<u64> {
     }
 }
 
-/// A reply that says no more than how it ended.
+/// A reply with the outcome only.
 fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply, RoleError> {
     Ok(ExperimentReply {
         device: gpu.describe()?,

@@ -1,6 +1,6 @@
-//! The role that says what the device is and whether it is well: it keeps what is written to it, it computes what it
-//! must, bit for bit, and how much memory it has left and how fast it copies. Whether those two are as usual is judged
-//! by who remembers what is usual. On request it also measures what the device does at best.
+//! The role `probe`: describes the device and checks its health. The device must keep data that is written to it and
+//! compute a known result bit for bit. The probe also reports free memory and copy speed; the supervisor, which
+//! remembers earlier values, judges those two. On request it measures the device's peak rates.
 
 mod rates;
 
@@ -15,21 +15,21 @@ use crate::role_error::RoleError;
 
 /// Bytes written to the device and read back.
 const PATTERN_BYTES: usize = 64 << 20;
-/// The same on the emulated device, whose memory is the host's own.
+/// The same on the emulated device, whose memory is host memory.
 const EMULATED_PATTERN_BYTES: usize = 4 << 20;
-/// The kernel whose answer is known.
+/// The kernel whose result is known.
 const KERNEL: &str = include_str!("probe/known_answer.ptx");
 /// Rows and columns of its matrices.
 const SIDE: usize = 64;
 const THREADS: u32 = 256;
-/// Answers of a card's driver that cannot compile PTX at all: it has no compiler, an older one, or may not use it. They
-/// say nothing of the device.
+/// Error codes of a driver that cannot compile PTX: it has no compiler, an older one, or may not use it. They say
+/// nothing about the device.
 const NO_COMPILER: [u32; 3] = [221, 222, 223];
 
 /// Probes the loaded driver's first device and the loaded compiler.
 ///
 /// # Errors
-/// None of what a probe looks for: an unusable device is a reply.
+/// None for anything that a probe examines: an unusable device is a reply.
 pub fn probe(job: &ProbeJob) -> Result<ProbeReply, RoleError> {
     Ok(match Gpu::open() {
         Ok(gpu) => probe_on(&gpu, job),
@@ -84,11 +84,11 @@ pub(crate) fn unusable(fault: &RoleError) -> ProbeReply {
     }
 }
 
-/// What is wrong with a device.
+/// A defect of a device.
 enum Ailment {
-    /// It refuses to do something.
+    /// It refuses an action.
     Refused(&'static str, DriverError),
-    /// It does something, wrongly.
+    /// It performs an action wrongly.
     Wrong(&'static str),
 }
 
@@ -115,25 +115,25 @@ fn examine(gpu: &Gpu) -> Result<HealthReadings, Ailment> {
                 "the device computes a matrix product that is not the known one",
             ));
         }
-        // The emulated device's driver always can.
+        // The emulated driver can always compile PTX.
         Err(refusal) if NO_COMPILER.contains(&refusal.code) && gpu.emulator().is_none() => false,
         Err(refusal) => return Err(refused("run a kernel whose answer is known")(refusal)),
     };
     Ok(HealthReadings {
         computed,
         free_bytes,
-        // There and back; bytes per microsecond are megabytes per second.
+        // Twice the bytes, for both directions; bytes per microsecond are megabytes per second.
         copy_gigabytes_per_second: 2.0 * bytes as f64 / microseconds / 1e3,
     })
 }
 
-/// Writes a pattern that no earlier process can have left, and reads it back; answers with the device's time for both,
-/// microseconds, or none if what came back is something else.
+/// Writes a pattern that no earlier process can have left, and reads it back. Returns the device's time for both in
+/// microseconds, or none if the bytes differ.
 fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, DriverError> {
     let seed = u64::from(std::process::id());
     let pattern = inputs::poison(seed, "probe", "pattern", bytes);
     let mut allocation = Allocation::new(bytes)?;
-    // The first copy of a process pays for more than copying.
+    // The first copy of a process includes initialisation.
     allocation.upload(&pattern[..1])?;
     let watch = Stopwatch::start()?;
     allocation.upload(&pattern)?;
@@ -142,7 +142,7 @@ fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, DriverError> {
     Ok((back == pattern).then_some(microseconds))
 }
 
-/// Whether the device multiplies two matrices as every processor must.
+/// Returns true if the device's product of two matrices equals the known result.
 fn knows_the_answer() -> Result<bool, DriverError> {
     let (left, right) = (factor(1), factor(2));
     let module = Module::load(KERNEL.as_bytes())?;
@@ -173,7 +173,7 @@ fn knows_the_answer() -> Result<bool, DriverError> {
     Ok(buffers[2].download()? == bytes_of(&product(&left, &right)))
 }
 
-/// A matrix of numbers with full mantissas between -1 and 1, so that every rounding of the product counts.
+/// A matrix of numbers with full mantissas between -1 and 1, so that every rounding affects the product.
 fn factor(seed: u32) -> Vec<f32> {
     let mut state = seed;
     let elements = 0..SIDE * SIDE;
@@ -186,7 +186,7 @@ fn factor(seed: u32) -> Vec<f32> {
         .collect()
 }
 
-/// The product with the roundings of the kernel.
+/// The product, with the roundings of the kernel.
 fn product(left: &[f32], right: &[f32]) -> Vec<f32> {
     (0..SIDE * SIDE)
         .map(|element| {

@@ -1,15 +1,13 @@
-//! The role that times an incumbent, a candidate and perhaps an anchor in turn, in one process on
-//! one device.
+//! The role `time`: times an incumbent, a candidate and perhaps an anchor alternately, in one process on one device.
 //!
-//! Buffers are allocated once, in several sets that take turns. The role prepares the cache before
-//! each batch: it holds nothing of the batch's buffers, or all of them as far as they fit. Every
-//! execution starts with poison of its own in its outputs, and the digest of its outputs goes into
-//! the reply, so that every time has outputs that were checked. `domain::judge` decides about times.
+//! Buffers are allocated once, in several sets that are used in rotation. The role prepares the cache before each
+//! batch: it holds none of the batch's buffers, or all of them as far as they fit. Every execution starts with
+//! different poison in its outputs, and the digest of its outputs is part of the reply, so that every time belongs to
+//! outputs that were checked. `domain::judge` decides about times.
 //!
-//! Every execution has to compute its result. No two executions of a batch have the same inputs, and
-//! between batches everything that executions leave is overwritten: the buffers that they wrote, and
-//! on silicon shared memory, registers and stacks as well. The emulated device detects reads of such
-//! leftovers by itself.
+//! Every execution has to compute its result. No two executions of a batch have the same inputs, and between batches
+//! all results of executions are overwritten: the buffers that they wrote, and on a GPU also shared memory, registers
+//! and stacks. The emulated device detects reads of such leftovers by itself.
 
 mod sample;
 mod sets;
@@ -33,14 +31,14 @@ use crate::line::Line;
 use crate::role_error::RoleError;
 use crate::run::read_image;
 
-/// The share of device memory, as a divisor, that sets of buffers may take together.
+/// The divisor of device memory that gives the share which all sets of buffers may use together.
 const SHARE_OF_MEMORY: u64 = 2;
 
 /// Times the rounds of a job and further rounds that the supervisor asks for, and returns the last
 /// reply. The supervisor is notified before and after the timed part of every batch that counts.
 ///
 /// # Errors
-/// A [`RoleError`] where the surroundings fail; a refusal while a side runs is in the reply.
+/// A [`RoleError`] where the environment fails; a refusal while a side runs is part of the reply.
 pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, RoleError> {
     let device = gpu.describe()?;
     let model_label = match gpu.emulator() {
@@ -104,8 +102,8 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, R
         bench.reply
     };
     drop(loaded);
-    // Buffers and modules are gone. An error in that is one of something that ran, so that no time
-    // beside it can be believed.
+    // Buffers and modules are dropped. An error of their release belongs to something that ran, so that no time of
+    // this process can be trusted.
     driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
     Ok(reply)
 }
@@ -124,34 +122,34 @@ impl From<RoleError> for TimeError {
     }
 }
 
-/// A job under way.
+/// A job in progress.
 struct Bench<'a> {
     gpu: &'a Gpu,
     job: &'a TimeJob,
     images: &'a BTreeMap<TimedKernel, Vec<u8>>,
     loaded: &'a BTreeMap<TimedKernel, Loaded<'a>>,
-    /// None where the device proves that nothing depends on what others leave.
+    /// None if the device proves that no execution depends on leftovers of others.
     disturber: Option<Disturber<'a>>,
     cases: Vec<Sets>,
-    /// None where times are modelled.
+    /// None if times are modelled.
     flush: Option<Flush>,
-    /// None where no case has a warm cache, or the driver cannot take its kernels.
+    /// None if no case has a warm cache, or the driver cannot compile the kernels.
     reader: Option<Reader>,
-    /// None where the driver cannot take its kernel.
+    /// None if the driver cannot compile the kernel.
     tachometer: Option<Tachometer>,
     line: &'a mut Line,
-    /// Executions so far, for the poison.
+    /// Number of executions so far, for the seed of the poison.
     executions: u64,
     reply: TimeReply,
-    /// What executions left, by the number under which the replies have it.
+    /// Results of executions, with the number that refers to them in the replies.
     left: BTreeMap<Left, usize>,
 }
 
 impl<'a> Bench<'a> {
-    /// Allocates all buffers and what prepares the cache.
+    /// Allocates all buffers, and the memory and kernels that prepare the cache.
     fn prepare(&mut self) -> Result<(), RoleError> {
         let emulated = self.gpu.emulator().is_some();
-        // The emulated device's cache begins every launch as if it were empty.
+        // On the emulated device every launch begins with an empty cache.
         let l2_bytes = if emulated {
             0
         } else {
@@ -241,8 +239,8 @@ impl<'a> Bench<'a> {
         Ok(blocks)
     }
 
-    /// The clock that bounds the rounds: the wall's on silicon. Emulated kernels are work of this
-    /// process, and how much of the machine others take must not shorten the comparison.
+    /// The clock that limits the rounds: wall time on a GPU. Emulated kernels are work of this process, and load from
+    /// other processes must not shorten the comparison.
     fn clock(&self) -> Duration {
         let clock = match self.gpu.emulator() {
             Some(_) => ClockId::ProcessCPUTime,
@@ -279,15 +277,15 @@ impl<'a> Bench<'a> {
         let sets = &self.cases[case];
         let (all, first) = (sets.all.len(), sets.next);
         let prepared = sets.before != Before::Nothing;
-        // Where memory ends before a batch does, the batch is shorter.
+        // A batch is shorter if there was not enough memory for that many sets.
         let executions = (job.cases[case].batch as usize).min(all);
         let mut samples = Vec::new();
         let mut own_turns = BTreeMap::<TimedKernel, usize>::new();
         let mut furthest = first;
         for (turn, contender) in sample_order(order, anchored).into_iter().enumerate() {
             let own_turn = own_turns.entry(contender).or_default();
-            // Where the cache is prepared, the first turns of all have the same inputs, and so have
-            // the second. Otherwise every turn has sets that nobody has touched for long.
+            // Where the cache is prepared, all contenders' first turns have the same inputs, and so have their second
+            // turns. Otherwise every turn uses the sets that were not accessed for the longest time.
             let start = first + if prepared { *own_turn } else { turn } * executions;
             *own_turn += 1;
             furthest = furthest.max(start + executions);

@@ -1,8 +1,8 @@
-//! The role that compares saved outputs with the reference's answer. It never runs candidate
-//! code: the reference is compiled and launched like a candidate, in a process of its own.
+//! The role `verify`: compares saved outputs with the reference's answer. It never runs candidate code. The reference
+//! is compiled and launched like a candidate, in a separate process.
 //!
-//! Answers are kept in the folder that a check names, one file per tensor, each moved into
-//! place whole, so that a process that dies leaves nothing half written.
+//! Answers are cached in the folder that a check names, one file per tensor. Each is renamed into place as a whole,
+//! so that a process that dies leaves no partial file.
 
 use std::fs;
 use std::path::Path;
@@ -20,17 +20,17 @@ use crate::execute::{Buffer, Loaded, Manner};
 use crate::role_error::RoleError;
 use crate::{inputs, run};
 
-/// What the reference says of one output.
+/// The reference's answer for one output.
 struct Answer {
     values: Vec<f64>,
     scale: Option<Vec<f64>>,
 }
 
-/// Computes the reference's answers that are not known yet, and compares outputs with them.
+/// Computes the reference's answers that are not cached yet, and compares outputs with them.
 ///
 /// # Errors
-/// A [`RoleError`] where the surroundings fail, where the reference does, or where an output file
-/// is missing or has the wrong size.
+/// A [`RoleError`] where the environment fails, where the reference fails, or where an output file is missing or has
+/// the wrong size.
 pub fn verify(job: &VerifyJob) -> Result<VerifyReply, RoleError> {
     verify_on(&Gpu::open()?, job)
 }
@@ -78,7 +78,7 @@ fn outputs(check: &Check) -> impl Iterator<Item = &TensorData> {
         .filter(|tensor| tensor.role != Role::In)
 }
 
-/// Runs the reference on a check's inputs and keeps its answers.
+/// Runs the reference on a check's inputs and caches its answers.
 fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError> {
     let tensors = check.tensors.iter().map(|tensor| match tensor.role {
         Role::In => Buffer {
@@ -88,7 +88,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError
             content: Some(inputs::bytes(tensor)),
             constant: true,
         },
-        // The reference writes binary64 whatever the candidate's type is.
+        // The reference writes binary64 for any type of the candidate.
         Role::Out | Role::Inout => Buffer {
             name: tensor.name.clone(),
             bytes: tensor.elements() * Dtype::F64.bytes(),
@@ -140,8 +140,7 @@ fn widened(tensor: &TensorData) -> Vec<u8> {
         .collect()
 }
 
-/// The file that keeps a buffer of the reference, if it is one to keep: an output, or the
-/// error scale of one.
+/// The cache file of a buffer of the reference: an output, or the error scale of one; none for other buffers.
 fn file_of(check: &Check, buffer: &str) -> Option<String> {
     if outputs(check).any(|tensor| tensor.name == buffer) {
         return Some(answer_file(buffer));
@@ -161,7 +160,7 @@ fn scale_file(tensor: &str) -> String {
     format!("{tensor}.scale")
 }
 
-/// Writes a file so that it is there whole or not at all, with its digest in front.
+/// Writes a cache file atomically, with the digest of its content at the start.
 fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     let path = folder.join(name);
     let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
@@ -170,7 +169,7 @@ fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     fs::rename(&partial, &path).map_err(RoleError::file("move into place", &path))
 }
 
-/// Reads a kept file of binary64 values; none if it is absent, damaged or of another size.
+/// Reads a cache file of binary64 values; none if it is absent, damaged or of another size.
 fn kept(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
     let sealed = fs::read(folder.join(name)).ok()?;
     let (digest, content) = sealed.split_at_checked(32)?;
@@ -208,7 +207,7 @@ fn compared(
         ))
     })?;
     let path = folder.join(format!("{}.bin", tensor.name));
-    // Who wrote it is not trusted, and is gone: a link could name a file of somebody else's.
+    // The process that wrote this file is not trusted, and has ended: a link could refer to a file of another user.
     let found = fs::symlink_metadata(&path).map_err(RoleError::file("read", &path))?;
     if !found.is_file() {
         return Err(RoleError::Job(format!("{} is no file", path.display())));

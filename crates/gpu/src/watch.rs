@@ -1,5 +1,5 @@
-//! The role that watches a device while another process times on it. It runs no kernel and makes
-//! no context, so that it does not disturb what it watches.
+//! The role `watch`: samples a device's state while another process times on it. It runs no kernel and makes no
+//! context, so that it does not disturb the device.
 
 use std::path::Path;
 use std::thread;
@@ -13,10 +13,10 @@ use crate::line::Line;
 use crate::nvml::Card;
 use crate::role_error::RoleError;
 
-/// Watches until told to stop, and again as often as it is asked to. Gives the last reply.
+/// Samples until told to stop, repeats this as often as requested, and returns the last reply.
 ///
 /// # Errors
-/// [`RoleError::Socket`] where the supervisor is gone.
+/// [`RoleError::Socket`] if the supervisor has ended.
 pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, RoleError> {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,
@@ -33,11 +33,11 @@ pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, RoleError> {
     Ok(WatchReply::Seen { glimpses })
 }
 
-/// Watches until there is a file.
+/// Samples until the file `stop` exists or the job's largest number of samples is reached.
 fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Vec<DeviceSample> {
     let mut glimpses = Vec::new();
     loop {
-        // Asked before the glimpse, so that the last one lies behind everything that was timed.
+        // Checked before the sample, so that the last sample is taken after everything that was timed.
         let last = stop.exists() || glimpses.len() + 1 >= job.most as usize;
         *xids = xids.zip(card.xids()).map(|(all, new)| all + new);
         glimpses.push(DeviceSample {
@@ -63,8 +63,8 @@ fn now() -> u64 {
     seconds * 1_000_000_000 + nanoseconds
 }
 
-/// How many of these processes are not children of whoever started this one. Unknown where a
-/// number means nothing here, as in a container that does not see the system's numbers.
+/// Number of these processes that are not children of this process's parent. None if process numbers are not
+/// comparable, as in a container that does not see the system's numbers.
 fn foreign(pids: &[u32]) -> Option<u32> {
     let ours = getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs())?;
     let mut count = 0;
@@ -75,10 +75,10 @@ fn foreign(pids: &[u32]) -> Option<u32> {
     Some(count)
 }
 
-/// The parent of a process, from the system's account of it.
+/// The parent of a process, from `/proc`.
 fn parent(pid: u32) -> Option<u32> {
     let account = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name may hold anything; the last bracket ends it.
+    // The name may contain any characters; the last bracket ends it.
     let (_, rest) = account.rsplit_once(')')?;
     rest.split_whitespace().nth(1)?.parse().ok()
 }

@@ -1,4 +1,4 @@
-//! The comparison rule as a table, and as laws.
+//! Tests of the comparison rule, as a table and as properties.
 
 use domain::dtype::Dtype;
 use domain::role::OutputComparison;
@@ -52,10 +52,10 @@ fn special_values_must_stand_where_the_reference_has_them() {
         (INF, -INF, 1),
         (INF, NAN, 1),
         (NAN, INF, 1),
-        // 70000 does not fit binary16: the right answer is infinity, of the right sign.
+        // 70000 does not fit binary16: the right answer is infinity with the right sign.
         (INF, 70_000.0, 0),
         (-INF, 70_000.0, 1),
-        // Within a few roundings of the largest number, either side of overflow is honest.
+        // Within a few roundings of the largest number, overflow and no overflow are both correct.
         (INF, 65_500.0, 0),
         (INF, 60_000.0, 1),
     ] {
@@ -236,7 +236,7 @@ fn an_exact_sum_may_not_be_off_at_all_while_the_type_can_count_to_its_scale() {
     let off = compared(near, 12.0, 40.0, true);
     assert_eq!((off.beyond_bound, off.worst_ratio), (1, None));
     assert!(passes(&compared(12.0, 12.0, 40.0, true)));
-    // Beyond 2^24 an honest partial sum may have been rounded, and a fraction is none of ours.
+    // Beyond 2^24 a correct partial sum may have been rounded, and fractions are excluded from the rule.
     assert!(passes(&compared(12.000_1, 12.0, 2e8, true)));
     assert!(passes(&compared(0.700_000_1, 0.7, 40.0, true)));
 }
@@ -270,7 +270,7 @@ fn sums_that_cancel_are_measured_against_their_terms() {
         let found = reference.map(|value| value + error);
         f32_sums(&found, &reference, Some(&scale))
     };
-    // Honest: one rounding of a partial sum as large as the terms' own sum of random sign.
+    // A correct sum: one rounding of a partial sum as large as a sum of the terms with random signs.
     let honest = off_by(4096.0 * 2_f64.powi(-24));
     assert!(
         honest

@@ -1,5 +1,5 @@
-//! What is left to a process around NVIDIA's driver once it has a context. The only test of its
-//! program: what a thread gave up it does not get back.
+//! Test of the rights that remain for a process with NVIDIA's driver once it has a context. It is the only test of
+//! its program, because a thread cannot regain the rights that it gave up.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -32,7 +32,7 @@ fn around_a_cards_driver_little_is_left_and_all_that_it_is_seen_to_need() {
         return;
     }
 
-    // As the driver does: it looks at its own process, and starts threads that name themselves.
+    // The same accesses as the driver's: it reads about its own process, and starts threads that set their names.
     fs::read_to_string("/proc/self/maps").unwrap();
     fs::read_to_string("/proc/self/status").unwrap();
     let named = std::thread::spawn(|| {

@@ -1,4 +1,4 @@
-//! What the generated inputs are, seen through the crate's face.
+//! Tests of the generated inputs through the crate's public functions.
 
 use domain::digest::Digest;
 use domain::dtype::Dtype;
@@ -268,8 +268,8 @@ fn index_codes_tell_neighbours_and_powers_of_two_apart() {
     }
 }
 
-/// A softmax of a thousand elements that adds them up in order is honest, and was turned away once
-/// in a thousand keys, where the codes jumped back in the middle of a row.
+/// A softmax of a thousand elements that adds them in order is correct. It was refused for one key in a thousand when
+/// the codes wrapped around in the middle of a row.
 #[test]
 fn index_codes_that_fit_do_not_wrap_around() {
     for key in 0..40 {

@@ -1,8 +1,7 @@
-//! Batches: several executions of a plan between two events, on sets of buffers that are allocated
-//! once.
+//! Batches: several executions of a plan between two events, on sets of buffers that are allocated once.
 //!
-//! Only the launches and fills of the plan happen between the two events. Buffers are allocated and
-//! filled before the first and read after the second, so that the time holds nothing else.
+//! Only the launches and fills of the plan happen between the two events. Buffers are allocated and filled before the
+//! first event and read after the second, so that the time contains nothing else.
 
 use std::collections::BTreeMap;
 
@@ -22,11 +21,11 @@ pub struct BufferSet {
     workspaces: BTreeMap<TimedKernel, Vec<Placed>>,
 }
 
-/// A buffer, and whether its first content is poison.
+/// A buffer of a set.
 #[derive(Debug)]
 struct Placed {
     resident: Resident,
-    /// Whether it holds poison before each execution.
+    /// True if it is filled with poison before each execution.
     poisoned: bool,
 }
 
@@ -75,7 +74,7 @@ impl BufferSet {
             .map(|placed| &placed.resident)
     }
 
-    /// Overwrites a buffer, by its place among the contender's.
+    /// Overwrites a buffer, given by its index among the contender's buffers.
     fn fill(&mut self, contender: TimedKernel, buffer: usize, byte: u8) -> Result<(), DriverError> {
         let own = self.workspaces.get_mut(&contender);
         let mut all = self.tensors.iter_mut().chain(own.into_iter().flatten());
@@ -83,8 +82,8 @@ impl BufferSet {
         placed.fill(byte)
     }
 
-    /// Overwrites every buffer that an execution of this contender may have written, inputs excepted,
-    /// so that another execution finds no result of it.
+    /// Overwrites every buffer that an execution of this contender may have written, except inputs, so that another
+    /// execution finds no result of it.
     ///
     /// # Errors
     /// The driver's error.
@@ -95,8 +94,8 @@ impl BufferSet {
         written.try_for_each(|placed| placed.fill(byte))
     }
 
-    /// Restores every buffer that an execution of this contender may write: fresh poison, or the
-    /// first content. Inputs stay as they are, because a contender that changes one is refused.
+    /// Restores every buffer that an execution of this contender may write, with fresh poison or the first content.
+    /// Inputs are not restored, because a contender that changes one is refused.
     fn renew(
         &mut self,
         gpu: &Gpu,
@@ -141,17 +140,17 @@ pub struct Batch<'b> {
     pub contender: TimedKernel,
     /// The plan of every execution.
     pub plan: &'b ResolvedPlan,
-    /// Seed of the first execution's poison; each has its own.
+    /// Seed of the first execution's poison; each execution has its own seed.
     pub poison: u64,
 }
 
 impl Loaded<'_> {
-    /// Executes the plan once on each of the sets named, all between two events: the time between
-    /// them in microseconds. `begin` is called when everything is ready, `end` when all is over.
+    /// Executes the plan once on each of the chosen sets, all between two events, and returns the time between the
+    /// events in microseconds. `begin` is called when everything is ready, `end` when all work has ended.
     ///
     /// # Errors
-    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for trouble with the
-    /// emulated device's interface; the driver's error.
+    /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for a failure of the emulated device's
+    /// interface; the driver's error.
     pub fn batch(
         &self,
         batch: &Batch<'_>,
@@ -163,7 +162,7 @@ impl Loaded<'_> {
         for (poison, set) in (batch.poison..).zip(chosen) {
             sets[*set].renew(self.gpu, batch.contender, poison)?;
         }
-        // Look-ups happen before the first launch, so that none of them is timed.
+        // All look-ups happen before the first launch, so that they are not timed.
         let mut steps = Vec::new();
         for set in chosen {
             let buffers = sets[*set].buffers(batch.contender).collect::<Vec<_>>();
@@ -193,7 +192,7 @@ impl Loaded<'_> {
             let ran = reports.iter().filter(|report| report.outcome.has_run());
             let ran = ran.count();
             if ran != launched {
-                // A launch without an account would be a launch that nothing was proved of.
+                // A launch without a report would be a launch without any checks.
                 return Err(ExecuteError::Role(RoleError::Emulator {
                     request: "report its launches",
                     reason: format!("it took {launched} launches and tells of {ran}"),

@@ -1,5 +1,5 @@
-//! The two ways in which an execution ends early: by the device's error, which is a fact about what
-//! was executed, or by trouble of the role itself, which says nothing about it.
+//! The two causes of an early end of an execution: an error of the device, which is a fact about what was executed,
+//! or a failure of the role itself, which says nothing about it.
 
 use domain::role::DeviceFault;
 
@@ -9,7 +9,7 @@ use crate::role_error::RoleError;
 /// Error of an execution.
 #[derive(Debug)]
 pub enum ExecuteError {
-    /// The device or its driver refused or stopped something. It belongs in the reply.
+    /// The device or its driver refused or stopped a launch or a call. It belongs in the reply.
     Device(DeviceFault),
     /// The role cannot do its job. There is no reply.
     Role(RoleError),
@@ -28,7 +28,7 @@ impl From<RoleError> for ExecuteError {
 }
 
 impl ExecuteError {
-    /// The error of a role that cannot go on without this action.
+    /// Converts to the error of a role that cannot continue without this action.
     pub fn into_role_error(self, action: &str) -> RoleError {
         match self {
             Self::Device(DeviceFault {
@@ -44,7 +44,7 @@ impl ExecuteError {
     }
 }
 
-/// A driver's error as a fact for a reply, with the number of the launch that it belongs to.
+/// Converts a driver's error to a fact for a reply, with the number of the launch that it belongs to.
 pub fn device_fault(error: DriverError, launch: Option<u32>) -> DeviceFault {
     DeviceFault {
         code: error.code,

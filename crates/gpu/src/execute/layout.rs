@@ -1,4 +1,4 @@
-//! Where a buffer lies inside its allocation, and what lies around it.
+//! The position of a buffer inside its allocation, and the bytes around it.
 
 use std::ops::Range;
 
@@ -6,26 +6,25 @@ use domain::role::Placement;
 
 use crate::driver::Guard;
 
-/// Bytes of secret pattern on either side of a buffer on a device without bounds of its own.
+/// Bytes of secret pattern on either side of a buffer, on a device that does not check bounds.
 const RED_ZONE: u64 = 4096;
-/// No access of the emulated device is wider, so a stricter alignment cannot show there.
+/// Widest access of the emulated device in bytes; a stricter alignment of a base has no effect on it.
 const WIDEST_ACCESS: u64 = 16;
-/// What bases are multiples of under [`Placement::Shifted`].
+/// Alignment of bases in bytes under [`Placement::Shifted`].
 const SHIFT: u64 = 128;
 
-/// Where a buffer goes inside its allocation.
+/// The position of a buffer inside its allocation, before the allocation's address is known.
 pub(super) struct Layout {
     pub(super) allocated: u64,
     bytes: u64,
     align: u64,
     front: u64,
-    /// Whether the base is moved back until it has exactly its alignment.
+    /// True if the base is moved until its alignment is exactly `align` and not twice that.
     exactly: bool,
 }
 
 impl Layout {
-    /// The layout that a placement asks for, on a device that knows where allocations end or on one
-    /// that does not.
+    /// The layout for a placement, on a device that knows the ends of allocations or on one that does not.
     pub(super) fn of(placement: Placement, knows_bounds: bool, bytes: u64, align: u64) -> Self {
         match (placement, guard(placement)) {
             (_, Some(guard)) => Self::guarded(bytes, align, guard),
@@ -35,7 +34,7 @@ impl Layout {
         }
     }
 
-    /// Nothing but the buffer, whose base has the alignment of every allocation.
+    /// The buffer alone, whose base has the alignment of every allocation.
     fn bare(bytes: u64) -> Self {
         Self {
             allocated: bytes,
@@ -58,8 +57,8 @@ impl Layout {
         }
     }
 
-    /// Against a guard: nothing between it and the buffer but what the alignment demands, and
-    /// pattern on the other side.
+    /// The buffer next to a guard, with no more bytes between them than the alignment demands, and pattern on the
+    /// other side.
     fn guarded(bytes: u64, align: u64, guard: Guard) -> Self {
         let align = align.max(1);
         let held = bytes.next_multiple_of(align);
@@ -75,8 +74,8 @@ impl Layout {
         }
     }
 
-    /// For a device that knows where each allocation ends: no byte behind the buffer, and none
-    /// before it unless its base is to have less than an allocation's alignment.
+    /// For a device that knows the end of each allocation: no byte after the buffer, and none before it unless its
+    /// base is to have less than an allocation's alignment.
     fn exact(bytes: u64, align: u64, placement: Placement) -> Self {
         let align = exactly(align, placement);
         let front = match placement {
@@ -94,7 +93,7 @@ impl Layout {
         }
     }
 
-    /// The part of an allocation at `base` that the buffer takes.
+    /// The part of an allocation at `base` that the buffer occupies.
     pub(super) fn place(&self, base: u64) -> Range<usize> {
         let latest = self.allocated - self.bytes;
         let weak = |start: &u64| {
@@ -108,7 +107,7 @@ impl Layout {
     }
 }
 
-/// The guard that a placement asks for.
+/// The guard of a placement.
 pub(super) fn guard(placement: Placement) -> Option<Guard> {
     match placement {
         Placement::GuardBehind => Some(Guard::Behind),
@@ -121,7 +120,7 @@ pub(super) fn guard(placement: Placement) -> Option<Guard> {
     }
 }
 
-/// The alignment that a base has exactly, where a placement asks for one.
+/// The alignment that a base has exactly under a placement.
 fn exactly(align: u64, placement: Placement) -> u64 {
     match placement {
         Placement::Shifted => align.max(SHIFT),

@@ -1,5 +1,5 @@
-//! Device buffers of one execution: allocation, initial contents, read-only mapping of inputs, and
-//! the check of the memory around them afterwards.
+//! Device buffers of one execution: allocation, initial contents, read-only mapping of inputs, and the check of the
+//! memory around them afterwards.
 
 use std::ops::Range;
 
@@ -12,16 +12,16 @@ use crate::driver::{Allocation, DriverError};
 use crate::inputs;
 use crate::role_error::RoleError;
 
-/// A buffer to make before a pass.
+/// A buffer to allocate before a pass.
 #[derive(Debug)]
 pub struct Buffer {
     /// Name in the plan.
     pub name: String,
-    /// Size.
+    /// Size in bytes.
     pub bytes: u64,
-    /// The address is a multiple of this.
+    /// Alignment of the address in bytes.
     pub align: u64,
-    /// Its bytes before the first launch; poison if `None`.
+    /// Content before the first launch; poison if `None`.
     pub content: Option<Vec<u8>>,
     /// True if no launch may change it.
     pub constant: bool,
@@ -30,15 +30,15 @@ pub struct Buffer {
 /// A buffer on the device.
 #[derive(Debug)]
 pub struct Resident {
-    /// What was asked for, without the content.
+    /// Name in the plan.
     pub name: String,
     pub(super) allocation: Allocation,
     pub(super) constant: bool,
-    /// Where the buffer lies inside the allocation.
+    /// Position of the buffer inside the allocation.
     pub(super) inside: Range<usize>,
-    /// Whether the emulated device was told where the buffer begins.
+    /// True if the emulated device was told the start of the buffer.
     bounded: bool,
-    /// The bytes of the whole allocation before the first launch.
+    /// Content of the whole allocation before the first launch.
     pub(super) before: Vec<u8>,
 }
 
@@ -54,10 +54,9 @@ pub struct After {
 }
 
 impl Loaded<'_> {
-    /// Allocates and fills one buffer of a plan, and maps a constant buffer beside a guard for reading
-    /// only, so that the hardware stops a kernel that writes to it. A buffer that a step of the plan
-    /// fills stays writable; its bytes are compared afterwards. The flag is true if the driver cannot
-    /// map memory for reading only.
+    /// Allocates and fills one buffer of a plan. A constant buffer next to a guard is mapped for reading only, so
+    /// that the hardware stops a kernel that writes to it. A buffer that a step of the plan fills stays writable; its
+    /// bytes are compared afterwards. The flag is true if the driver cannot map memory for reading only.
     pub(super) fn place_for(
         &self,
         plan: &ResolvedPlan,
@@ -115,12 +114,12 @@ impl Loaded<'_> {
             None => &inputs::poison(poison, "content", &name, inside.len()),
         };
         let before = [front, held, back].concat();
-        // What nobody wrote must stay so for a tool that looks for that.
+        // Memory that was never written must stay unwritten for a tool that detects reads of it.
         let bare = placement == Placement::Bare && content.is_none();
         if !bare {
             allocation.upload(&before)?;
         }
-        // Beside a guard it is the guard that tells, and on the other side the pattern, as on hardware.
+        // Next to a guard the guard detects overruns, and the pattern on the other side, as on hardware.
         let bounded = emulator.is_some() && guard.is_none();
         if let Some(emulator) = emulator {
             emulator.label(allocation.base(), &name)?;
@@ -130,7 +129,7 @@ impl Loaded<'_> {
             if content.is_none() {
                 emulator.forget(allocation.base(), layout.allocated)?;
             } else if inside.start > 0 {
-                // What lies in front of the content is nobody's to read.
+                // The bytes before the content must not be read.
                 emulator.forget(allocation.base(), inside.start as u64)?;
             }
         }
@@ -146,17 +145,17 @@ impl Loaded<'_> {
 }
 
 impl Resident {
-    /// The buffer's address.
+    /// Address of the buffer.
     pub fn address(&self) -> u64 {
         self.allocation.base() + self.inside.start as u64
     }
 
-    /// The buffer's size in bytes.
+    /// Size of the buffer in bytes.
     pub fn bytes(&self) -> u64 {
         self.inside.len() as u64
     }
 
-    /// How far into what the device takes for the buffer it starts, bytes.
+    /// Offset of the buffer in the range that the device reports as its allocation, bytes.
     pub fn start(&self) -> usize {
         if self.bounded {
             0
@@ -165,12 +164,12 @@ impl Resident {
         }
     }
 
-    /// The poison or content that the buffer held before the pass.
+    /// The poison or content of the buffer before the pass.
     pub fn before(&self) -> &[u8] {
         &self.before[self.inside.clone()]
     }
 
-    /// Reads the buffer and what surrounds it.
+    /// Reads the buffer and the pattern around it.
     ///
     /// # Errors
     /// The driver's error.

@@ -1,4 +1,4 @@
-//! A case of the corpus on the loaded driver.
+//! Runs a case of the corpus on the loaded driver.
 
 use std::fs;
 use std::path::Path;
@@ -12,10 +12,10 @@ use super::{ended, words};
 use crate::driver::{self, Allocation, DriverError, Gpu, Module, Shape, Stopwatch, Variable};
 use crate::role_error::RoleError;
 
-/// Dynamic shared memory that every kernel may have without being allowed more.
+/// Dynamic shared memory in bytes that every kernel may use without raising its limit.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
-/// Runs a case so many times and keeps what came back of the last.
+/// Runs a case `repeats` times and records what the last run read back.
 pub fn run(
     gpu: &Gpu,
     image: &[u8],
@@ -63,7 +63,7 @@ pub fn run(
             break;
         }
     }
-    // After a fault of the device nothing can be given back; the process ends.
+    // After a fault of the device nothing can be released; the process ends.
     if reply.end == End::Completed {
         driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
     }
@@ -85,7 +85,7 @@ fn end(kind: Kind) -> End {
     }
 }
 
-/// Times of the same launch in several repetitions become the shortest of them.
+/// Keeps the shortest time of each launch over several repetitions.
 fn keep_shortest(kept: &mut Vec<CaseLaunch>, new: Vec<CaseLaunch>) {
     for (number, launch) in new.into_iter().enumerate() {
         match kept.get_mut(number) {
@@ -123,14 +123,14 @@ fn on_disk(record: Record) -> CaseRecord {
     }
 }
 
-/// The loaded driver as the corpus wants a device.
+/// The loaded driver as a device for the corpus.
 struct Loaded<'a> {
     gpu: &'a Gpu,
     module: &'a Module,
     buffers: Vec<Allocation>,
     variables: Vec<Variable<'a>>,
     launches: Vec<CaseLaunch>,
-    /// Trouble that is no answer of the device.
+    /// A failure that is not an answer of the device.
     fault: Option<RoleError>,
 }
 
@@ -139,7 +139,7 @@ fn refused(refusal: &DriverError) -> Failure {
 }
 
 impl Loaded<'_> {
-    /// The buffer that holds a range, with the range's place in it.
+    /// The buffer that holds a range, and the offset of the range in it.
     fn holder(&mut self, address: u64, bytes: usize) -> Option<(&mut Allocation, usize)> {
         self.buffers.iter_mut().find_map(|buffer| {
             let offset = usize::try_from(address.checked_sub(buffer.base())?).ok()?;
@@ -160,7 +160,7 @@ impl Loaded<'_> {
         })
     }
 
-    /// Notes trouble of the surroundings, and fails the case with it.
+    /// Records a failure of the environment and fails the case with it.
     fn trouble(&mut self, fault: RoleError) -> Failure {
         let failure = Failure::wrong(format!("failed to {fault}"));
         self.fault = Some(fault);
@@ -299,7 +299,7 @@ mod tests {
     fn the_shortest_time_of_each_launch_stays() {
         let mut kept = vec![launch("a", 5.0), launch("b", 1.0)];
         keep_shortest(&mut kept, vec![launch("a", 3.0), launch("b", 2.0)]);
-        // A case that decides its launches by what it reads may end with one more.
+        // The number of launches of a case may depend on the values that it reads.
         keep_shortest(
             &mut kept,
             vec![launch("a", 4.0), launch("c", 9.0), launch("d", 7.0)],

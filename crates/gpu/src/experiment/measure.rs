@@ -1,4 +1,4 @@
-//! Measurements that answer questions about a device. The numbers are all that is said here.
+//! Measurements of a device's properties. This module reports numbers and does not interpret them.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -12,36 +12,36 @@ use crate::driver::{
 };
 use crate::role_error::RoleError;
 
-/// Bytes that a kernel which is timed against itself reads, and again that it writes: more than
-/// a large cache holds together with what lies between two launches.
+/// Bytes that a kernel reads when it is timed against itself, and also the number that it writes: more than a large
+/// cache holds, including what lies between two launches.
 const STREAM_BYTES: usize = 64 << 20;
-/// The same on the emulated device, which executes each of them.
+/// The same on the emulated device, which executes each access.
 const EMULATED_STREAM_BYTES: usize = 1 << 20;
-/// Times of one kernel against itself.
+/// Number of times of one kernel against itself.
 const NOISE_SAMPLES: usize = 480;
 const EMULATED_SAMPLES: usize = 32;
-/// How long kernel times are followed from an idle device on.
+/// Duration over which kernel times are recorded after the device was idle.
 const SPIN_UP: Duration = Duration::from_millis(2500);
-/// How long the device is left idle before that.
+/// Idle time before that.
 const IDLE: Duration = Duration::from_secs(2);
-/// Bytes between two links of the chain that is walked through the cache: one line.
+/// Distance between two links of the pointer chain that is followed through the cache: one cache line, bytes.
 const LINE: usize = 128;
-/// Bytes of that chain: little beside any second level cache.
+/// Size of that chain in bytes: small compared with any L2 cache.
 const CHAIN_BYTES: usize = 1 << 20;
-/// How often the cache is overwritten, as multiples of its size.
+/// Amounts by which the cache is overwritten, in multiples of its size.
 const FLUSHES: [f64; 6] = [0.0, 0.5, 1.0, 2.0, 3.0, 4.0];
-/// Repetitions of each walk.
+/// Repetitions of each pass through the chain.
 const WALKS: usize = 9;
-/// Lengths of the kernels that every clock measures, nanoseconds.
+/// Durations of the kernels that every clock measures, nanoseconds.
 const SPANS: [i64; 3] = [1_000_000, 10_000_000, 100_000_000];
-/// Repetitions of each.
+/// Repetitions of each duration.
 const SPAN_SAMPLES: usize = 10;
 /// Rows and columns of the matrix products whose errors are measured.
 const SIDE: usize = 64;
-/// Their depths.
+/// Inner dimensions of the matrix products.
 const DEPTHS: [usize; 3] = [256, 1024, 8192];
 const EMULATED_DEPTHS: [usize; 1] = [256];
-/// The products' kernels, with columns of a block and threads of a block.
+/// Kernels of the matrix products: name, rows and columns per block, threads per block.
 const PRODUCTS: [(&str, u32, u32, u32); 4] = [
     ("product_f32", 1, 32, 32),
     ("product_tf32", 16, 16, 32),
@@ -51,7 +51,7 @@ const PRODUCTS: [(&str, u32, u32, u32); 4] = [
 
 type Series = BTreeMap<String, Vec<f64>>;
 
-/// Measures one thing.
+/// Performs one measurement.
 pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply, RoleError> {
     let measured = Module::load(image).and_then(|module| {
         let bench = Bench {
@@ -71,7 +71,7 @@ pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply
     Ok(reply)
 }
 
-/// The device with the kernels that measure it.
+/// The device with the measuring kernels.
 struct Bench<'a> {
     gpu: &'a Gpu,
     module: &'a Module,
@@ -101,7 +101,7 @@ impl Bench<'_> {
         self.gpu.emulator().is_some()
     }
 
-    /// Touches the element so many places from the end of what is mapped.
+    /// Accesses the element at this offset from the end of the mapping, in elements.
     fn guard(&self, place: i64, write: bool, read_only: bool) -> Result<Series, DriverError> {
         let mapped = Mapped::new(self.gpu)?;
         let out = Allocation::new(4)?;
@@ -113,7 +113,7 @@ impl Bench<'_> {
         Ok(one("granule_bytes", mapped.bytes() as f64))
     }
 
-    /// Writes to memory of the host by its address and says whether the value arrived.
+    /// Writes to host memory by its address and reports whether the value arrived.
     fn reach(&self, shared: &Shared) -> Result<Series, DriverError> {
         let mut series = one(
             "pageable_memory_access",
@@ -148,7 +148,7 @@ impl Bench<'_> {
         Ok(Series::new())
     }
 
-    /// Launches a small kernel and looks at its answer.
+    /// Launches a small kernel and checks its result.
     fn usable(&self) -> Result<Series, DriverError> {
         let count = 1024_usize;
         let x: Vec<u8> = (0..4 * count)
@@ -167,7 +167,7 @@ impl Bench<'_> {
         Ok(one("right", f64::from(u8::from(right))))
     }
 
-    /// Times one kernel so many times, or for so long.
+    /// Times one kernel repeatedly while `go_on` returns true for the number of times and the elapsed time.
     fn stream_times(
         &self,
         mut go_on: impl FnMut(usize, Duration) -> bool,
@@ -209,7 +209,7 @@ impl Bench<'_> {
         } else {
             NOISE_SAMPLES
         };
-        // The first half warms up and is thrown away.
+        // The first half warms up and is discarded.
         let (mut times, _) = self.stream_times(|done, _| done < 2 * samples)?;
         Ok(one_series("event_us", times.split_off(samples)))
     }
@@ -228,14 +228,14 @@ impl Bench<'_> {
         Ok(series)
     }
 
-    /// Cycles of a walk through a buffer after the cache was overwritten, kept and not.
+    /// Cycles of a pass through a buffer after the cache was overwritten, with and without a hint to keep the buffer.
     fn cache(&self) -> Result<Series, DriverError> {
         let l2 = self
             .gpu
             .describe()
             .map_or(0, |device| usize::try_from(device.l2_bytes).unwrap_or(0));
         let steps = CHAIN_BYTES / LINE;
-        // Each line holds the place of the next, in an order that no prefetcher guesses.
+        // Each line holds the index of the next, in an order that no prefetcher predicts.
         let mut order: Vec<usize> = (1..steps).collect();
         let mut noise = Noise(2);
         for i in (1..order.len()).rev() {
@@ -290,7 +290,7 @@ impl Bench<'_> {
         Ok(series)
     }
 
-    /// The same span by events, by the host, and by the device's timer and cycles.
+    /// The same duration measured by events, by the host, and by the device's timer and cycle counter.
     fn clocks(&self) -> Result<Series, DriverError> {
         let counted = Allocation::new(16)?;
         let mut series = Series::new();
@@ -307,7 +307,7 @@ impl Bench<'_> {
                 counted.read(0, &mut bytes)?;
                 let timer = i64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"));
                 let cycles = i64::from_le_bytes(bytes[8..].try_into().expect("eight bytes"));
-                // The first of each span warms up.
+                // The first kernel of each duration warms up.
                 if sample > 0 {
                     let values = [
                         ("event_us", event),
@@ -325,7 +325,7 @@ impl Bench<'_> {
         Ok(series)
     }
 
-    /// Relative L2 errors of matrix products, against sums in double precision of the same inputs.
+    /// Relative L2 errors of matrix products, compared with sums in double precision of the same inputs.
     fn precision(&self) -> Result<Series, DriverError> {
         let depths: &[usize] = if self.is_emulated() {
             &EMULATED_DEPTHS
@@ -386,7 +386,7 @@ impl Bench<'_> {
         Ok(c.download()?.chunks_exact(4).map(single).collect())
     }
 
-    /// Finds a kernel for arguments that it takes.
+    /// Looks up a kernel and checks the sizes of its arguments.
     fn ready(&self, kernel: &str, arguments: Vec<Vec<u8>>) -> Result<Ready<'_>, DriverError> {
         let kernel = self.module.kernel(kernel)?;
         let given: Vec<usize> = arguments.iter().map(Vec::len).collect();
@@ -399,7 +399,7 @@ impl Bench<'_> {
     }
 }
 
-/// A kernel whose arguments have been compared with its parameters.
+/// A kernel whose arguments match its parameters.
 struct Ready<'a> {
     kernel: Kernel<'a>,
     arguments: Vec<Vec<u8>>,
@@ -417,7 +417,7 @@ impl Ready<'_> {
     }
 }
 
-/// A value as an argument's bytes.
+/// A value as the bytes of an argument.
 fn word<T: corpus::Plain>(value: T) -> Vec<u8> {
     let mut bytes = Vec::new();
     value.put(&mut bytes);
@@ -436,7 +436,7 @@ fn one_series(name: &str, values: Vec<f64>) -> Series {
     Series::from([(name.to_owned(), values)])
 }
 
-/// The product of a matrix of `SIDE` rows and one of `SIDE` columns.
+/// The product of a matrix of `SIDE` rows and a matrix of `SIDE` columns.
 fn product(a: &[f32], b: &[f32], depth: usize) -> Vec<f64> {
     let mut c = vec![0.0; SIDE * SIDE];
     for row in 0..SIDE {

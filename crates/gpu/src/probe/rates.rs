@@ -1,10 +1,10 @@
-//! What the device does at best: how fast memory is read, how fast each kind of arithmetic goes,
-//! how long nothing takes. Floors rest on these, so each is the best of several tries of a kernel
-//! that does nothing else.
+//! Peak rates of the device: memory bandwidth, throughput of each kind of arithmetic, and the time of an empty
+//! launch. Lower bounds of times rest on these, so each is the best of several runs of a kernel that does nothing
+//! else.
 //!
-//! The kernels are written here as PTX, because their inner loops are one instruction over and
-//! over. From compute capability 9.0 on, tensor cores reach their rate with `wgmma` only; there
-//! this says nothing of them, since a rate that is too low would call honest times impossible.
+//! The kernels are generated as PTX, because their inner loops repeat one instruction. From compute capability 9.0
+//! on, tensor cores reach their peak with `wgmma` only. There this module reports no rate for them, because a rate
+//! that is too low would declare correct times impossible.
 
 use std::collections::BTreeMap;
 
@@ -12,26 +12,26 @@ use domain::statistics::{Arithmetic, Rates};
 
 use crate::driver::{Allocation, DriverError, Gpu, Module, Shape, Stopwatch};
 
-/// Bytes that are read on silicon, where there is room: many times what a cache holds.
+/// Bytes that are read on a GPU with enough memory: many times the size of a cache.
 const BYTES: usize = 1 << 30;
 /// The same on the emulated device, which executes each load.
 const EMULATED_BYTES: usize = 32 << 20;
-/// Rounds of a kernel that computes.
+/// Iterations of an arithmetic kernel.
 const ROUNDS: u32 = 1000;
 const EMULATED_ROUNDS: u32 = 48;
-/// Tries of each; the first ones wake the device up.
+/// Runs of each kernel; the first ones raise the device's clock.
 const TRIES: usize = 8;
 const EMULATED_TRIES: usize = 1;
 const THREADS: u32 = 256;
-/// Chains of each thread or warp, so that none waits for its last result.
+/// Independent chains of each thread or warp, so that no instruction waits for the previous result.
 const CHAINS: usize = 8;
-/// Instructions of each chain in a round.
+/// Instructions of each chain per iteration.
 const LINKS: usize = 16;
-/// Multiplications with an addition of one `mma.m16n8k16`.
+/// Multiply-adds of one `mma.m16n8k16`.
 const MMA: f64 = 16.0 * 8.0 * 16.0;
-/// The first compute capability whose tensor cores `mma` does not fill.
+/// The first major compute capability whose tensor cores do not reach their peak with `mma`.
 const WGMMA: u32 = 9;
-/// Answers of a driver that cannot take this PTX at all. They say nothing of the device.
+/// Error codes of a driver that cannot compile this PTX. They say nothing about the device.
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
 /// Measures the device; none if its driver cannot compile the kernels.
@@ -55,7 +55,7 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
         (Arithmetic::F64, track.arithmetic("f64", 1.0)?),
     ]);
     if device.compute_capability.0 < WGMMA {
-        // A warp does it together.
+        // The 32 lanes of a warp execute the instruction together.
         let each = MMA / 32.0;
         operations_per_us.insert(Arithmetic::F16, track.arithmetic("mma", each)?);
     }
@@ -67,7 +67,7 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
     }))
 }
 
-/// The device with the kernels.
+/// The device with the measuring kernels.
 struct Track<'a> {
     module: &'a Module,
     emulated: bool,
@@ -76,11 +76,11 @@ struct Track<'a> {
 }
 
 impl Track<'_> {
-    /// Bytes per microsecond of a kernel that reads a buffer of at most `most` bytes.
+    /// Bandwidth of a kernel that reads a buffer of at most `most` bytes, in bytes per microsecond.
     fn memory(&self, most: usize) -> Result<f64, DriverError> {
         let wanted = if self.emulated { EMULATED_BYTES } else { BYTES };
         let blocks = self.multiprocessors * 8;
-        // Four loads of 16 bytes of every thread make a step; the buffer is a whole number of them.
+        // A step is four loads of 16 bytes per thread; the buffer is a whole number of steps.
         let step = blocks as usize * THREADS as usize * 64;
         let steps = (wanted.min(most) / step).max(1);
         let mut buffer = Allocation::new(steps * step)?;
@@ -94,8 +94,7 @@ impl Track<'_> {
         Ok((steps * step) as f64 / us)
     }
 
-    /// Operations per microsecond of a kernel whose threads do `each` multiplications with an
-    /// addition an instruction.
+    /// Throughput of a kernel whose threads do `each` multiply-adds per instruction, in operations per microsecond.
     fn arithmetic(&self, kernel: &str, each: f64) -> Result<f64, DriverError> {
         let rounds = if self.emulated {
             EMULATED_ROUNDS
@@ -114,7 +113,7 @@ impl Track<'_> {
         Ok(2.0 * each * threads * instructions / us)
     }
 
-    /// The shortest time of a kernel, microseconds by events.
+    /// The shortest event time of a kernel, microseconds.
     fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, DriverError> {
         let kernel = self.module.kernel(kernel)?;
         let shape = Shape {
@@ -134,7 +133,7 @@ impl Track<'_> {
     }
 }
 
-/// All kernels.
+/// PTX of all kernels.
 fn text() -> String {
     let mut text = String::from(
         ".version 7.0\n.target sm_80\n.address_size 64\n\
@@ -146,7 +145,7 @@ fn text() -> String {
         let link = |chain| format!("fma.rn.{kind} %a{chain}, %a{chain}, %a{chain}, %a{chain};\n");
         text.push_str(&chained(kind, kind, CHAINS, start, link));
     }
-    // Four registers of a sum for each chain; the factors are zero.
+    // Four accumulator registers for each chain; the factors are zero.
     let four = |chain: usize| 4 * chain..4 * chain + 4;
     let start = |chain: usize| {
         four(chain)
@@ -165,8 +164,8 @@ fn text() -> String {
     text
 }
 
-/// Starts a register with the seed, which is zero, times a number of its own: the compiler must
-/// take the chains for different ones.
+/// Initialises a register with the seed, which is zero, times a different number per register, because the compiler
+/// must treat the chains as different.
 fn started(kind: &str, register: &str, number: usize) -> String {
     let factor = number as f64 + 1.0;
     let literal = match kind {
@@ -176,7 +175,8 @@ fn started(kind: &str, register: &str, number: usize) -> String {
     format!("mul.{kind} {register}, %s, {literal};\n")
 }
 
-/// Reads `steps` steps of a buffer, and writes only a sum that the zeros in it do not have.
+/// Reads `steps` steps of a buffer, and writes a result only if the sum is not zero, which does not happen because
+/// the buffer holds zeros.
 const READ: &str = ".visible .entry read(.param .u64 from, .param .u64 out, .param .u32 steps) {
 .reg .pred %p<3>; .reg .b32 %r<8>; .reg .b64 %rd<8>; .reg .f32 %f<20>;
 ld.param.u64 %rd1, [from]; ld.param.u64 %rd2, [out]; ld.param.u32 %r1, [steps];
@@ -203,8 +203,8 @@ ret;
 }
 ";
 
-/// A kernel that goes through all chains, link by link, and round after round, and writes only a
-/// sum that zeros do not have. `registers` hold what the chains compute.
+/// A kernel that executes the chains link by link in every iteration, and writes a result only if the sum is not
+/// zero. `registers` is the number of registers of the chains.
 fn chained(
     name: &str,
     kind: &str,

@@ -72,8 +72,8 @@ impl Bench<'_> {
             if counts {
                 line.borrow_mut().tick(Moment::Begin);
             }
-            // Nobody waits for what follows: while the device is busy with it the launches are
-            // queued, so that the time between the events is the device's and not that of queueing.
+            // The host does not wait for the following work. While the device is busy with it the launches are
+            // queued, so that the time between the events is that of the device and not that of queueing.
             if let Some(reader) = reader {
                 return reader.hold(gpu, launches);
             }

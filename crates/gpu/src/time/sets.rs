@@ -1,4 +1,4 @@
-//! The sets of buffers of a case, which take turns.
+//! The sets of buffers of a case, which are used in rotation.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,14 @@ pub struct Sets {
     pub all: Vec<BufferSet>,
     /// What happens to the cache before each batch.
     pub before: Before,
-    /// The set whose turn is next.
+    /// Index of the set that is used next.
     pub next: usize,
 }
 
 /// What happens to the cache before a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing: the sets fill it by themselves, so that nobody finds what he used.
+    /// Nothing: the sets together exceed the cache, so no execution finds its own buffers in it.
     Nothing,
     /// It is overwritten.
     Flush,
@@ -34,8 +34,8 @@ pub enum Before {
 }
 
 impl Sets {
-    /// Makes the sets of a case on a device with a cache of `l2_bytes`, in `room` bytes. Any of the
-    /// images on the device can make buffers.
+    /// Allocates the sets of a case on a device with a cache of `l2_bytes`, using at most `room` bytes. `loaded` may
+    /// be any of the images on the device.
     pub fn place(
         case: &TimedCase,
         loaded: &Loaded<'_>,
@@ -89,7 +89,7 @@ impl Sets {
         })
     }
 
-    /// Where the contender's buffers of these sets lie: addresses with their bytes.
+    /// The buffers of a contender in these sets: addresses with their sizes in bytes.
     pub fn ranges(&self, contender: TimedKernel, chosen: &[usize]) -> Vec<(u64, u64)> {
         let buffers = chosen
             .iter()
@@ -100,7 +100,7 @@ impl Sets {
     }
 }
 
-/// The bytes of an input.
+/// The bytes of an input; none for an output.
 fn content(tensor: &TensorData) -> Option<Vec<u8>> {
     (tensor.role != Role::Out).then(|| inputs::bytes(tensor))
 }

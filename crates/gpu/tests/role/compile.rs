@@ -1,4 +1,4 @@
-//! Sources through the real compiler, in a confined process.
+//! Tests that compile sources with the real compiler, in a confined process.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -119,7 +119,7 @@ extern "C" __global__ void idle() {}
         .unwrap();
     assert_eq!(idle.parameters, [] as [u32; 0]);
 
-    // The machine code alone says the same to whoever has nothing else.
+    // The machine code alone holds the same information.
     let code = fs::read(&image.cubin).unwrap();
     let foreign = gpu::cubin::read(&code).unwrap();
     assert_eq!(foreign.architecture, 89);
@@ -139,7 +139,7 @@ extern "C" __global__ void idle() {}
     assert_eq!(gpu::cubin::read(&fs::read("/proc/self/exe").unwrap()), None);
 }
 
-/// Comments in inline assembly that name the kernel with parameters of other sizes.
+/// Source with comments in inline assembly that name the kernel with parameters of other sizes.
 const POSING_COMMENTS: [&str; 4] = [
     "// .entry k(.param .u64 out, .param .u32 n) {",
     "/* .visible .entry k(.param .u64 out, .param .u32 n)\\n{ */",
@@ -199,7 +199,7 @@ extern "C" __global__ void k(float* out) {
 
 #[test]
 fn two_kernels_of_one_name_are_refused() {
-    // Inline assembly can end the function it stands in and begin another one.
+    // Inline assembly can end the function that contains it and begin another one.
     let source = r#"
 extern "C" __global__ void k(float* out) {
     asm volatile("ret; } .visible .entry k(.param .u64 a, .param .u32 b) { .reg .b32 %r<9>; .reg .b64 %rd<9>;");

@@ -1,4 +1,4 @@
-//! Candidates and references on the emulated driver: run, verify and probe from outside.
+//! Tests of candidates and references on the emulated driver: the roles run, verify and probe as child processes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,11 +22,11 @@ use tempfile::TempDir;
 
 use crate::process::{self, Ended};
 
-/// Elements of the tensors: no multiple of the block, so that a missing bound shows.
+/// Number of elements of the tensors: not a multiple of the block, so that a missing bounds check has an effect.
 const N: u64 = 1000;
 const BLOCK: u32 = 128;
 
-/// out = 3 in, in the words of an honest author.
+/// out = 3 in, a correct kernel.
 const HONEST: &str = r#"extern "C" __global__ void triple(const float* in, float* out, float* half, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = 3.0f * in[i];
@@ -42,7 +42,7 @@ const REFERENCE: &str = r#"extern "C" __global__ void triple(const float* in, do
 }
 "#;
 
-/// A folder with everything a test needs, or nothing where the toolchain is not at hand.
+/// A folder with the files of a test; none if the toolchain is not installed.
 struct Bench {
     folder: TempDir,
     libraries: Vec<PathBuf>,
@@ -106,7 +106,7 @@ impl Bench {
         process::run_in(self.folder.path(), "run", &job, &self.libraries).expect_reply()
     }
 
-    /// One execution of a candidate.
+    /// The facts of one execution of a candidate.
     fn facts(&self, source: &str) -> ExecutionFacts {
         let mut reply = self.run(source, vec![execution(1, None)]);
         assert_eq!(reply.executions.len(), 1);
@@ -206,7 +206,7 @@ fn a_launch_copies_no_more_than_its_arguments_hold() {
         .replace("i < n", "i < large.n");
     let source = format!("struct Large {{ int n; char bytes[4000]; }};\n{large}");
     let mut job = bench.job(&source, vec![execution(1, None)]);
-    // A job that believes something else than the image's own tables.
+    // A job whose sizes differ from those in the image's own tables.
     assert_eq!(job.kernels[0].parameters, [8, 8, 8, 4004]);
     job.kernels[0].parameters = vec![8, 8, 8, 4];
     let ended = process::run_in(bench.folder.path(), "run", &job, &bench.libraries);
@@ -482,7 +482,7 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
     }
 }
 
-/// What the kernels of the probe reach on a device whose best rates are known.
+/// Bounds of the rates that the probe's kernels measure on a device with known peak rates.
 #[test]
 fn measured_rates_are_a_little_below_the_best_there_can_be() {
     let Some(bench) = Bench::new() else { return };
@@ -536,8 +536,7 @@ fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
         assert!(guarded.fault.is_none() && guarded.overrun.is_empty());
         assert_eq!(guarded.outputs, usual.outputs);
     }
-    // The inputs have a multiple of their alignment, so that not one byte lies between them and
-    // the guard.
+    // The sizes of the inputs are multiples of their alignment, so that no byte lies between them and the guard.
     for (placement, index, offset) in [(guards[0], "n", 4000), (guards[1], "-1", -4)] {
         let source = HONEST.replace("3.0f * in[i]", &format!("3.0f * in[i] + in[{index}]"));
         let reply = bench.run(&source, vec![at(placement)]);
@@ -546,7 +545,7 @@ fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
         assert_eq!(finding.offset, Some(offset));
         assert!(reply.executions[0].fault.is_some());
     }
-    // Inputs beside a guard are there to be read: whoever writes to one ends as on hardware.
+    // Inputs next to a guard are read-only: a kernel that writes to one ends as on hardware.
     let source = HONEST.replace(
         "if (i < n)",
         "if (i == 0) const_cast<float*>(in)[0] = 7.0f;\n    if (i < n)",
@@ -560,7 +559,7 @@ fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
     }
     let reply = bench.run(&source, vec![execution(1, None)]);
     assert_eq!(reply.executions[0].mutated, ["in"]);
-    // A buffer alone in its allocation ends with it, and is not looked at by us.
+    // A buffer without a pattern ends with its allocation and is not compared.
     let bare = at(Placement::Bare);
     let reply = bench.run(HONEST, vec![bare.clone()]);
     let facts = &reply.executions[0];
@@ -569,7 +568,7 @@ fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
     let source = HONEST.replace("3.0f * in[i]", "3.0f * in[i] + in[n]");
     let reply = bench.run(&source, vec![bare]);
     assert_eq!(reply.executions[0].findings[0].offset, Some(4000));
-    // On the side without a guard the pattern tells.
+    // On the side without a guard the pattern detects the overrun.
     let source = HONEST.replace("if (i < n)", "if (i == 0) out[-1] = 1.0f;\n    if (i < n)");
     let reply = bench.run(&source, vec![at(guards[0])]);
     assert_eq!(reply.executions[0].overrun, ["out"]);

@@ -1,7 +1,7 @@
-//! The role processes from outside: real children, the real compiler and the emulated driver.
+//! Tests of the role processes from outside: real child processes, the real compiler and the emulated driver.
 //!
-//! A child is this test binary again, asked to run only [`role_process`]. Where the compiler
-//! or the driver library is not at hand, tests that need it say so and are counted as skipped.
+//! A child is this test binary again, started to run only [`role_process`]. Tests that need the compiler or the
+//! driver library report when it is missing and are counted as skipped.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -11,7 +11,7 @@ mod process;
 
 use std::process::ExitCode;
 
-/// In a child, the role; in the test run itself, a check that a role without a job refuses.
+/// In a child, runs the role; in the test run itself, checks that a role without a job refuses.
 #[test]
 fn role_process() {
     match std::env::var(process::ROLE_VARIABLE) {

@@ -1,4 +1,4 @@
-//! Starts a role as the supervisor does, without its limits.
+//! Starts a role as the supervisor does, but without limits.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,13 +14,13 @@ use domain::role::{Envelope, SOCKET_VARIABLE};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// Tells the test binary that it is to be a role.
+/// Variable that tells the test binary which role to run.
 pub const ROLE_VARIABLE: &str = "KERNELWRIGHT_TEST_ROLE";
-/// No role of these tests takes a tenth of it; a hung one must not hang the run.
+/// Time limit of a role. No role of these tests takes a tenth of it; it ends a hung one.
 const DEADLINE: Duration = Duration::from_secs(120);
 const NONCE: &str = "c0ffee";
 
-/// What became of a role.
+/// Result of a role process.
 pub struct Ended<R> {
     /// Its reply, if it sent one.
     pub reply: Option<R>,
@@ -31,7 +31,7 @@ pub struct Ended<R> {
 }
 
 impl<R> Ended<R> {
-    /// The reply that the test counts on.
+    /// The reply; panics if there is none.
     pub fn expect_reply(self) -> R {
         let (status, said) = (self.status, self.said);
         self.reply
@@ -48,7 +48,7 @@ pub fn run<J: Serialize, R: DeserializeOwned>(
     run_in(Path::new("/"), role, job, library_path)
 }
 
-/// The same in a folder, which is what a role that runs candidates is confined to.
+/// As `run_role`, in a folder, to which a role that runs candidates is confined.
 pub fn run_in<J: Serialize, R: DeserializeOwned>(
     folder: &Path,
     role: &str,
@@ -82,7 +82,7 @@ pub fn run_in<J: Serialize, R: DeserializeOwned>(
     };
     let text = serde_json::to_vec(&envelope).unwrap();
     let length = u32::try_from(text.len()).unwrap();
-    // A role that refuses before it reads leaves a closed socket; its own words say why.
+    // A role that refuses before it reads leaves a closed socket; its standard error gives the reason.
     let mut greeting = [1; 4];
     let sent = ours
         .read_exact(&mut greeting)
@@ -108,8 +108,8 @@ fn decode<R: DeserializeOwned>(wire: &[u8]) -> Option<R> {
     Some(envelope.body)
 }
 
-/// The folder of the compiler's library: `KERNELWRIGHT_NVRTC`, or what the set-up left in the
-/// user's cache.
+/// The folder of the compiler's library: `KERNELWRIGHT_NVRTC`, or the folder in the user's cache where the set-up
+/// installed it.
 pub fn nvrtc() -> Option<PathBuf> {
     let library = installed("KERNELWRIGHT_NVRTC", "nvidia/cu13/lib/libnvrtc.so.13");
     let folder = library.map(|path| match path.parent() {
@@ -124,7 +124,7 @@ pub fn nvrtc() -> Option<PathBuf> {
     })
 }
 
-/// NVIDIA's disassembler: `KERNELWRIGHT_NVDISASM`, or what the set-up left in the user's cache.
+/// NVIDIA's disassembler: `KERNELWRIGHT_NVDISASM`, or the file in the user's cache where the set-up installed it.
 pub fn nvdisasm() -> Option<PathBuf> {
     installed("KERNELWRIGHT_NVDISASM", "nvidia/cu13/bin/nvdisasm").or_else(|| {
         skip(
@@ -134,7 +134,7 @@ pub fn nvdisasm() -> Option<PathBuf> {
     })
 }
 
-/// What a variable names, or the newest of the set-up's packages that has a file.
+/// The path in a variable, or the newest of the set-up's packages that contains the file.
 fn installed(variable: &str, file: &str) -> Option<PathBuf> {
     let cached = || {
         let cache = std::env::var_os("KERNELWRIGHT_CACHE").map(PathBuf::from);
@@ -155,7 +155,7 @@ fn installed(variable: &str, file: &str) -> Option<PathBuf> {
         .or_else(cached)
 }
 
-/// The emulated driver's library: `KERNELWRIGHT_DRIVER`, or the newest that was built here.
+/// The emulated driver's library: `KERNELWRIGHT_DRIVER`, or the newest one in the build folder.
 pub fn driver() -> Option<PathBuf> {
     const LIBRARY: &str = "libkernelwright_driver.so";
     let built = || {
@@ -173,18 +173,18 @@ pub fn driver() -> Option<PathBuf> {
         .or_else(|| skip("the emulated driver", "run `cargo build -p driver`"))
 }
 
-/// Says loudly that a test did not run.
+/// Reports on standard error that a test was skipped.
 pub fn skip<T>(what: &str, remedy: &str) -> Option<T> {
     static SKIPPED: AtomicU32 = AtomicU32::new(0);
     let count = SKIPPED.fetch_add(1, Ordering::Relaxed) + 1;
     let mut line = OsString::from("SKIPPED (");
     line.push(format!("{count} so far): {what} was not found; {remedy}\n"));
-    // Past the capture of the test harness, which hides what passing tests print.
+    // Written directly, because the test harness captures the output of passing tests.
     let _ = std::io::stderr().write_all(line.as_encoded_bytes());
     None
 }
 
-/// Where CUDA's headers are unpacked for all tests of a build.
+/// The folder into which CUDA's headers are unpacked for all tests of a build.
 pub fn headers() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).join("cuda-headers")
 }
