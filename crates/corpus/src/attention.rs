@@ -6,7 +6,7 @@ use crate::numbers::{halves, single, wide};
 use crate::session::Arg::{F32 as F, I32 as I, Pointer as P};
 use crate::session::Session;
 
-/// softmax(q k^T * scale) v, row by row; `causal` lets a query see only the keys up to its own.
+/// softmax(q k^T * scale) v for each row; with `causal` a query uses only the keys up to its own position.
 fn reference(q: &[f64], k: &[f64], v: &[f64], dim: usize, scale: f64, causal: bool) -> Vec<f64> {
     let keys = k.len() / dim;
     let mut out = Vec::new();

@@ -8,7 +8,7 @@ use crate::{
 /// One or more kernels of one source, with inputs and expected results.
 #[derive(Debug, Clone, Copy)]
 pub struct Case {
-    /// Its name.
+    /// Name of the case.
     pub name: &'static str,
     /// The source whose module must be loaded.
     pub source: &'static str,
@@ -18,10 +18,10 @@ pub struct Case {
 }
 
 impl Case {
-    /// Runs it on a device that has the module of [`Case::source`] loaded.
+    /// Runs the case on a device that has the module of [`Case::source`] loaded.
     ///
     /// # Errors
-    /// The device's refusal or finding, or the first difference from the reference.
+    /// The device's error or finding, or the first difference from the reference.
     pub fn run(&self, session: &Session<'_>) -> Result<(), Failure> {
         (self.run)(session)
     }

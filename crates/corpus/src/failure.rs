@@ -9,7 +9,7 @@ const MESSAGE: usize = 400;
 pub struct Failure {
     /// The kind, on which two devices must agree.
     pub kind: Kind,
-    /// One sentence or two values.
+    /// The message: one sentence, or two values.
     pub message: String,
 }
 
@@ -18,9 +18,9 @@ pub struct Failure {
 pub enum Kind {
     /// The result differs from the reference.
     Wrong,
-    /// The driver returned an error, that of a failed launch included.
+    /// The driver returned an error; this includes the error of a failed launch.
     Refused {
-        /// Its code.
+        /// The driver's error code.
         code: u32,
     },
     /// The device recorded a finding.
@@ -28,12 +28,12 @@ pub enum Kind {
         /// Kind of the finding, such as `data_race`.
         kind: String,
     },
-    /// The device lacks an instruction.
+    /// The device does not implement an instruction.
     Unsupported,
 }
 
 impl Failure {
-    /// A wrong answer.
+    /// A failure because of a wrong result.
     pub fn wrong(message: impl Into<String>) -> Self {
         Self::new(Kind::Wrong, message)
     }
@@ -57,7 +57,7 @@ macro_rules! ensure {
         $crate::failure::ensure!($condition, "not so: {}", stringify!($condition));
     };
     ($condition:expr, $($message:tt)+) => {
-        // NaN makes a comparison false, and the case fail.
+        // A comparison with NaN is false, so the case fails.
         let holds: bool = $condition;
         if !holds {
             return Err($crate::Failure::wrong(format!($($message)+)));
@@ -65,7 +65,7 @@ macro_rules! ensure {
     };
 }
 
-/// Fails the case unless the first value is the second.
+/// Fails the case unless two values are equal.
 macro_rules! ensure_eq {
     ($got:expr, $want:expr $(,)?) => {
         $crate::failure::ensure_eq!($got, $want, "{}", stringify!($got))

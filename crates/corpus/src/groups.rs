@@ -265,7 +265,7 @@ pub(crate) fn warps_that_hand_tiles_over(device: &Session<'_>) -> Result<(), Fai
     Ok(())
 }
 
-/// Every kernel computes the same sums, with different means to order the reads and writes of a tile.
+/// All kernels compute the same sums, with different means to order the writes and reads of a tile.
 pub(crate) fn tiles_handed_over_by_every_means(device: &Session<'_>) -> Result<(), Failure> {
     let (threads, tiles) = (256usize, 5usize);
     let x: Vec<i32> = (0..(threads * tiles) as i32)
@@ -309,7 +309,7 @@ pub(crate) fn cub_sorts_by_merging(device: &Session<'_>) -> Result<(), Failure> 
     want.sort_unstable();
     ensure_eq!(device.read::<i32>(sorted, some)?, want);
 
-    // Two keys to a word, and four places to a word, as the buffers of this crate hold words.
+    // Two keys per word and four positions per word, because the buffers of this crate hold words.
     let short: Vec<u16> = (0..n).map(|_| noise.next() as u16 & 0x3f).collect();
     let words: Vec<u32> = short
         .chunks(2)

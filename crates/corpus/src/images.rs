@@ -126,7 +126,7 @@ pub(crate) fn depthwise_over_pairs_of_halves(device: &Session<'_>) -> Result<(),
         for c in 0..2 * pairs {
             let mut sum = 0u16;
             for i in 0..4.min(t + 1) {
-                // A product of halves and a half added: exact in double precision, then rounded once.
+                // A product of halves plus a half is exact in double precision, and is then rounded once.
                 let exact = f64::from(single(x[(t - i) * 2 * pairs + c]))
                     * f64::from(single(w[i * 2 * pairs + c]))
                     + f64::from(single(sum));
@@ -209,7 +209,7 @@ pub(crate) fn a_fractal_with_divergent_loops(device: &Session<'_>) -> Result<(),
         }
         differing += usize::from(*got != want);
     }
-    // Single precision escapes a step earlier or later near the border.
+    // In single precision, points near the border escape a step earlier or later.
     ensure!(differing <= 8, "{differing} pixels differ");
     Ok(())
 }

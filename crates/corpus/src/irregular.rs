@@ -298,7 +298,7 @@ pub(crate) fn a_sort_with_a_stack_and_text(device: &Session<'_>) -> Result<(), F
 }
 
 pub(crate) fn hashes_and_wide_integers(device: &Session<'_>) -> Result<(), Failure> {
-    // One block of the padded message "abc", whose digest everyone knows, and another of zeros.
+    // One block of the padded message "abc", whose digest is published, and another of zeros.
     let mut message = vec![0u8; 128];
     message[..4].copy_from_slice(b"abc\x80");
     message[63] = 24;
@@ -392,7 +392,7 @@ pub(crate) fn distances_and_random_numbers(device: &Session<'_>) -> Result<(), F
         |part: usize| got.iter().skip(part).step_by(4).map(|v| v * v).sum::<f64>() / count as f64;
     ensure!((mean(0) - 0.5).abs() < 0.03 && (square(1) - 1.0 / 3.0).abs() < 0.03);
     ensure!(mean(2).abs() < 0.08 && (square(3) - 1.0).abs() < 0.1);
-    // The first words of counter 0 under this key, worked out here once more.
+    // The first words of counter 0 under this key, computed independently.
     let (mut c, mut key) = ([0u32; 4], [42u32, 0x1234_5678]);
     for _ in 0..10 {
         let (a, b) = (u64::from(c[0]) * 0xD251_1F53, u64::from(c[2]) * 0xCD9E_8D57);

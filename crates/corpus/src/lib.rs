@@ -32,15 +32,15 @@ use failure::{ensure, ensure_eq};
 /// A file of kernels.
 #[derive(Debug, Clone, Copy)]
 pub struct Source {
-    /// Its name without an extension.
+    /// Name of the file without its extension.
     pub name: &'static str,
-    /// The CUDA text.
+    /// The CUDA source text.
     pub cuda: &'static str,
-    /// The PTX it compiles to for `sm_89`, with source lines.
+    /// The PTX that it compiles to for `sm_89`, with source lines.
     pub ptx: &'static str,
 }
 
-/// Kernels that measure a device. They belong to no case.
+/// Kernels that measure properties of a device. They belong to no case.
 pub const QUESTIONS: Source = Source {
     name: "questions",
     cuda: include_str!("../questions/questions.cu"),
@@ -48,7 +48,7 @@ pub const QUESTIONS: Source = Source {
 };
 
 impl Source {
-    /// The lowest architecture that has all its instructions, such as 80 for `sm_80`.
+    /// The lowest architecture that supports all instructions of the source, such as 80 for `sm_80`.
     pub fn least_architecture(&self) -> u32 {
         match self.name {
             // 8-bit floating-point formats need compute capability 8.9 (Ada).

@@ -18,12 +18,12 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    /// Between -1 and 1.
+    /// A value between -1 and 1.
     pub fn unit(&mut self) -> f32 {
         (self.next() >> 40) as f32 / (1u32 << 23) as f32 - 1.0
     }
 
-    /// So many of them.
+    /// `count` values between -1 and 1.
     pub fn units(&mut self, count: usize) -> Vec<f32> {
         (0..count).map(|_| self.unit()).collect()
     }

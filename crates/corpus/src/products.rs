@@ -6,7 +6,7 @@ use crate::session::Arg::{F32 as F, I32 as I, Pointer as P};
 use crate::session::Session;
 use crate::{Failure, ensure, ensure_eq};
 
-/// a of m x k times b of k x n.
+/// The product of a (m x k) and b (k x n).
 fn product(a: &[f64], b: &[f64], m: usize, n: usize, k: usize) -> Vec<f64> {
     let mut c = vec![0.0; m * n];
     for row in 0..m {
@@ -163,7 +163,7 @@ pub(crate) fn floats_of_eight_bits(device: &Session<'_>) -> Result<(), Failure> 
         (device.read(y, n as usize)?, device.read(z, n as usize)?);
     for (i, value) in x.iter().enumerate() {
         for (bits, mantissa, bias) in [(e4m3[i], 3, 7), (e5m2[i], 2, 15)] {
-            // No other number of the format is nearer.
+            // The result must be the nearest number of the format.
             let error = (tiny(bits, mantissa, bias) - value).abs();
             let best = (0..=255u8)
                 .filter(|other| tiny(*other, mantissa, bias).abs() <= 448.0)
@@ -172,7 +172,7 @@ pub(crate) fn floats_of_eight_bits(device: &Session<'_>) -> Result<(), Failure> 
             ensure_eq!(error, best, "{value} became {bits:#x}");
         }
     }
-    // Any pattern but NaN, as weights and as operands of the tensor cores.
+    // Random bit patterns except NaN, as weights and as operands of the tensor cores.
     let mut make = |count: usize| -> Vec<u8> {
         (0..count)
             .map(|_| (noise.next() % 0x60) as u8 | (noise.next() as u8 & 0x80))
@@ -229,7 +229,7 @@ pub(crate) fn tf32_rounded_and_corrected(device: &Session<'_>) -> Result<(), Fai
     let rough = wide(&device.read(rough, m * n)?);
     device.close("rough", &rough, &want, 5e-3)?;
     device.close("fine", &wide(&device.read(fine, m * n)?), &want, 2e-6)?;
-    // Eleven bits show.
+    // The rounding of TF32 to eleven significant bits is visible in the error.
     ensure!(
         rough
             .iter()
@@ -345,7 +345,7 @@ pub(crate) fn four_bit_weights(device: &Session<'_>) -> Result<(), Failure> {
 }
 
 pub(crate) fn every_shape_and_format_of_wmma(device: &Session<'_>) -> Result<(), Failure> {
-    /// Bytes of one element and the element from its bits.
+    /// Bytes per element, and the conversion of an element from its bits.
     type Format = (usize, fn(u32) -> f64);
     let f16: Format = (2, |bits| f64::from(single(bits as u16)));
     let bf16: Format = (2, |bits| f64::from(brain_value(bits as u16)));
@@ -353,7 +353,7 @@ pub(crate) fn every_shape_and_format_of_wmma(device: &Session<'_>) -> Result<(),
     let u8: Format = (1, |bits| f64::from(bits as u8));
     let f32: Format = (4, |bits| f64::from(f32::from_bits(bits)));
     let s32: Format = (4, |bits| f64::from(bits as i32));
-    /// Kernel, rows, columns and depth, inputs, sums, and whether A and B lie row by row.
+    /// Kernel; rows, columns and depth; formats of the inputs and of the sums; true where A and B are row-major.
     type Shape = (&'static str, [usize; 3], Format, Format, [bool; 2]);
     let shapes: [Shape; 9] = [
         ("f16_tall", [32, 8, 16], f16, f32, [true, false]),
@@ -368,7 +368,7 @@ pub(crate) fn every_shape_and_format_of_wmma(device: &Session<'_>) -> Result<(),
     ];
     let mut noise = Noise(39);
     for (name, [m, n, k], input, sum, [a_rows, b_rows]) in shapes {
-        // Small multiples of an eighth, which every format holds and no order of adding rounds.
+        // Small multiples of an eighth, which every format represents exactly, so that no order of addition rounds.
         let mut make = |count: usize, format: Format, is_input: bool| -> Vec<u8> {
             (0..count)
                 .flat_map(|_| {

@@ -26,7 +26,7 @@ pub trait Device {
     /// Copies from the device, after everything launched.
     ///
     /// # Errors
-    /// The device's refusal, or what an earlier launch did wrong.
+    /// The device's error, or the error of an earlier launch.
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Failure>;
 
     /// Address and size of a variable of the module.
@@ -46,15 +46,15 @@ pub trait Device {
 /// One launch.
 #[derive(Debug, Clone)]
 pub struct Launch<'a> {
-    /// The entry.
+    /// Name of the kernel.
     pub kernel: &'a str,
     /// Blocks in x, y, z.
     pub grid: [u32; 3],
-    /// Threads of a block in x, y, z.
+    /// Threads per block in x, y, z.
     pub block: [u32; 3],
-    /// Dynamic shared memory of a block, bytes.
+    /// Dynamic shared memory per block, bytes.
     pub shared_bytes: u32,
-    /// Whether the grid synchronises as a whole.
+    /// True if the blocks synchronise across the grid.
     pub cooperative: bool,
     /// The arguments in order.
     pub arguments: &'a [Arg],
@@ -74,7 +74,7 @@ pub enum Arg {
 }
 
 impl Arg {
-    /// Its bytes in memory.
+    /// The bytes of the argument in memory.
     pub fn bytes(self) -> Vec<u8> {
         match self {
             Self::Pointer(value) => value.to_le_bytes().to_vec(),
@@ -85,16 +85,16 @@ impl Arg {
     }
 }
 
-/// A value that has bytes.
+/// A value that can be converted to and from bytes.
 pub trait Plain: Copy {
-    /// How many.
+    /// Number of bytes.
     const BYTES: usize;
-    /// Appends them, the lowest first.
+    /// Appends the bytes in little-endian order.
     fn put(self, out: &mut Vec<u8>);
     /// The value of `BYTES` bytes.
     ///
     /// # Panics
-    /// If there are more or fewer.
+    /// If the number of bytes is not `BYTES`.
     fn get(bytes: &[u8]) -> Self;
 }
 
@@ -117,7 +117,7 @@ plain!(u8, u16, u32, u64, i8, i16, i32, i64, f32, f64);
 /// All results of one case in the order of the reads.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Record {
-    /// Contents as they were read.
+    /// Memory contents as they were read.
     pub reads: Vec<Read>,
     /// Numbers that were compared with a tolerance.
     pub compared: Vec<Compared>,
@@ -126,9 +126,9 @@ pub struct Record {
 /// A range of memory as it was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Read {
-    /// The buffer or variable.
+    /// Name of the buffer or variable.
     pub buffer: String,
-    /// Bytes of one element.
+    /// Bytes per element.
     pub element: usize,
     /// The content.
     pub bytes: Vec<u8>,
@@ -137,11 +137,11 @@ pub struct Read {
 /// Numbers compared with the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Compared {
-    /// What they are.
+    /// Name of the compared values.
     pub what: String,
-    /// The largest error allowed, absolutely or relative to a reference above 1.
+    /// Largest error that is allowed, absolute or relative to a reference above 1.
     pub tolerance: f64,
-    /// The largest error found, in the same measure.
+    /// Largest error that was found, in the same measure.
     pub worst: f64,
     /// The numbers.
     pub values: Vec<f64>,
@@ -175,7 +175,7 @@ impl<'a> Session<'a> {
         self.record.into_inner()
     }
 
-    /// A buffer with content.
+    /// Allocates a buffer with content.
     pub(crate) fn buffer<T: Plain>(&self, name: &str, values: &[T]) -> Result<u64, Failure> {
         let address = self.fresh(name, values.len() * T::BYTES)?;
         let mut bytes = Vec::with_capacity(values.len() * T::BYTES);
