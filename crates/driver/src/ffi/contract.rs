@@ -1,13 +1,14 @@
 //! Tests of the contract of every exported function, called as C programs call it: the results of a valid call, of a
 //! call with each argument invalid in each way, and of calls in each state of the process.
 //!
-//! `table` lists the arguments of every function; the ways in which an argument can be invalid follow from its type.
+//! `table` lists the arguments of every function, by the types of `entry`; the ways in which an argument can be invalid follow from its type.
 //! `test_process` creates valid and invalid arguments. `fuzz` makes random calls in random order.
 //!
 //! The API trusts its callers in three things, so the tests never violate them: a pointer to host memory that is not
 //! null points to as many bytes as the other arguments say, arrays have the length that their counts say, and texts
 //! end with NUL.
 
+mod entry;
 mod fuzz;
 mod graphs;
 mod table;
@@ -18,7 +19,8 @@ use std::collections::BTreeSet;
 use crate::code;
 
 use super::proc_address;
-use table::{Argument, ENTRIES, Entry, Needs};
+use entry::{Argument, Entry, Needs};
+use table::ENTRIES;
 use test_process::{TestProcess, describe};
 
 const NOT_INITIALIZED: u32 = code::Code::NOT_INITIALIZED.0;
@@ -30,7 +32,7 @@ const ILLEGAL_ADDRESS: u32 = code::Code::ILLEGAL_ADDRESS.0;
 fn entries() -> impl Iterator<Item = Entry> {
     let unsupported = super::unsupported::FUNCTIONS
         .iter()
-        .map(|(name, _)| table::unsupported(name));
+        .map(|(name, _)| entry::unsupported(name));
     let listed = ENTRIES.iter().chain(graphs::ENTRIES);
     listed.copied().chain(unsupported)
 }

@@ -301,7 +301,7 @@ impl Driver {
         Ok(roots.map(|(handle, _)| *handle).collect())
     }
 
-    /// Every dependency: the node that is check_synchronous_copy for, and the node that waits.
+    /// Every dependency: the node that is waited for, and the node that waits.
     ///
     /// # Errors
     /// When the handle is stale.

@@ -1,4 +1,7 @@
-//! Device memory, memory pools, page-locked host memory and copies between them.
+//! Device memory, managed memory, copies and fills. Page-locked memory and pools have their own modules.
+
+mod page_locked;
+mod pool;
 
 use ptx::HostAccessError;
 
@@ -6,6 +9,10 @@ use crate::code::Code;
 use crate::fault::Tamper;
 use crate::handle::{ContextHandle, PoolHandle, StreamHandle};
 use crate::host_memory::HostMemory;
+
+pub(super) use page_locked::PageLocked;
+pub(super) use pool::Pool;
+pub use pool::PoolAttribute;
 
 use super::{CopyLocation, CopyWork, Driver, FillWork, MemoryType, Work};
 
@@ -18,47 +25,6 @@ pub(super) struct Ownership {
     context: ContextHandle,
     /// The host memory of a managed allocation.
     managed: Option<HostMemory>,
-}
-
-/// Page-locked host memory: allocated by this driver, or the caller's own memory that was registered.
-#[derive(Debug)]
-pub(super) struct PageLocked {
-    memory: HostMemory,
-    flags: u32,
-}
-
-/// A memory pool. All pools allocate from one heap; the attributes are kept and returned.
-#[derive(Debug, Default)]
-pub(super) struct Pool {
-    is_default: bool,
-    reuse: [u32; 3],
-    release_threshold: u64,
-}
-
-/// Attributes of a pool, by the type of their value.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PoolAttribute {
-    /// One of the three reuse switches.
-    Reuse(usize),
-    /// Number of bytes to keep before memory is released.
-    ReleaseThreshold,
-    /// Bytes reserved or used, current or maximum; resetting the maxima has no effect.
-    Usage,
-}
-
-impl PoolAttribute {
-    /// The attribute with this number.
-    ///
-    /// # Errors
-    /// `INVALID_VALUE` when there is none.
-    pub fn from_number(number: u32) -> Result<Self, Code> {
-        match number {
-            1..=3 => Ok(Self::Reuse(number as usize - 1)),
-            4 => Ok(Self::ReleaseThreshold),
-            5..=8 => Ok(Self::Usage),
-            _ => Err(Code::INVALID_VALUE),
-        }
-    }
 }
 
 /// The kind of memory that an address belongs to.
@@ -295,12 +261,6 @@ impl Driver {
         Some((kind, base, bytes))
     }
 
-    /// The page-locked range that holds an address, with its start.
-    fn page_locked(&self, address: u64) -> Option<(u64, &PageLocked)> {
-        let (&base, found) = self.host_memory.range(..=address).next_back()?;
-        (address - base < found.memory.bytes() as u64).then_some((base, found))
-    }
-
     /// The context that owns an allocation.
     #[must_use]
     pub fn owner_of(&self, base: u64) -> Option<ContextHandle> {
@@ -487,203 +447,5 @@ impl Driver {
         let bandwidth = memory.dram_gigabytes_per_second * memory.dram_efficiency * 1e3;
         let time = self.device.launch.microseconds + bytes as f64 / bandwidth;
         self.spend(stream.unwrap_or(StreamHandle::LEGACY), time);
-    }
-
-    /// Allocates page-locked host memory.
-    ///
-    /// # Errors
-    /// Without a context, for zero bytes, or for more than the host has.
-    pub fn allocate_host(&mut self, bytes: usize, flags: u32) -> Result<u64, Code> {
-        self.usable_context()?;
-        self.check_capture_modes()?;
-        let memory = HostMemory::allocate(bytes)?;
-        let address = memory.address();
-        self.lend(&memory)?;
-        self.host_memory
-            .insert(address, PageLocked { memory, flags });
-        Ok(address)
-    }
-
-    /// Frees page-locked host memory.
-    ///
-    /// # Errors
-    /// When the address is not the start of memory that this driver allocated.
-    pub fn free_host(&mut self, address: u64) -> Result<(), Code> {
-        self.usable_context()?;
-        self.check_capture_modes()?;
-        self.drop_page_locked(address, |memory| !memory.is_registered())
-            .ok_or(Code::INVALID_VALUE)
-    }
-
-    /// Registers the caller's own memory as page-locked.
-    ///
-    /// # Errors
-    /// For an empty range, or one that overlaps memory that is page-locked already.
-    pub fn register_host_memory(
-        &mut self,
-        address: u64,
-        bytes: usize,
-        flags: u32,
-    ) -> Result<(), Code> {
-        self.usable_context()?;
-        self.check_capture_modes()?;
-        let memory = HostMemory::registered(address, bytes)?;
-        self.lend(&memory)
-            .map_err(|_| Code::HOST_MEMORY_ALREADY_REGISTERED)?;
-        self.host_memory
-            .insert(address, PageLocked { memory, flags });
-        Ok(())
-    }
-
-    /// Unregisters the caller's memory.
-    ///
-    /// # Errors
-    /// When the address is not the start of a registered range.
-    pub fn unregister_host_memory(&mut self, address: u64) -> Result<(), Code> {
-        self.usable_context()?;
-        self.check_capture_modes()?;
-        self.drop_page_locked(address, HostMemory::is_registered)
-            .ok_or(Code::HOST_MEMORY_NOT_REGISTERED)
-    }
-
-    /// Removes page-locked memory, and frees it if it was allocated. None if the address does not start a range of
-    /// that kind.
-    fn drop_page_locked(
-        &mut self,
-        address: u64,
-        of_kind: impl Fn(&HostMemory) -> bool,
-    ) -> Option<()> {
-        of_kind(&self.host_memory.get(&address)?.memory).then_some(())?;
-        let gone = self.host_memory.remove(&address)?;
-        self.take_back(&gone.memory);
-        Some(())
-    }
-
-    /// The flags that page-locked memory was allocated or registered with.
-    ///
-    /// # Errors
-    /// Without a context, or when the address is not in page-locked memory.
-    pub fn host_memory_flags(&self, address: u64) -> Result<u32, Code> {
-        self.usable_context()?;
-        let (_, found) = self.page_locked(address).ok_or(Code::INVALID_VALUE)?;
-        Ok(found.flags)
-    }
-
-    /// The device's default pool.
-    ///
-    /// # Errors
-    /// For a wrong device.
-    pub fn default_pool(&mut self, ordinal: i32) -> Result<PoolHandle, Code> {
-        self.check_device(ordinal)?;
-        if let Some((handle, _)) = self.pools.iter().find(|(_, pool)| pool.is_default) {
-            return Ok(*handle);
-        }
-        let handle = PoolHandle::nth(self.next_serial());
-        self.pools.insert(
-            handle,
-            Pool {
-                is_default: true,
-                reuse: [1; 3],
-                release_threshold: 0,
-            },
-        );
-        Ok(handle)
-    }
-
-    /// The device's current pool.
-    ///
-    /// # Errors
-    /// For a wrong device.
-    pub fn device_pool(&mut self, ordinal: i32) -> Result<PoolHandle, Code> {
-        let default = self.default_pool(ordinal)?;
-        Ok(self.current_pool.unwrap_or(default))
-    }
-
-    /// Sets the device's current pool.
-    ///
-    /// # Errors
-    /// For a wrong device or a stale pool.
-    pub fn set_device_pool(&mut self, ordinal: i32, pool: PoolHandle) -> Result<(), Code> {
-        self.check_device(ordinal)?;
-        self.pool(pool)?;
-        self.current_pool = Some(pool);
-        Ok(())
-    }
-
-    /// Creates a pool.
-    ///
-    /// # Errors
-    /// When the driver is not initialised.
-    pub fn create_pool(&mut self) -> Result<PoolHandle, Code> {
-        self.check_initialised()?;
-        let handle = PoolHandle::nth(self.next_serial());
-        self.pools.insert(
-            handle,
-            Pool {
-                reuse: [1; 3],
-                ..Pool::default()
-            },
-        );
-        Ok(handle)
-    }
-
-    /// Destroys a created pool. If it was current, the default pool becomes current.
-    ///
-    /// # Errors
-    /// When the handle is stale or the default pool's.
-    pub fn destroy_pool(&mut self, pool: PoolHandle) -> Result<(), Code> {
-        if self.pool(pool)?.is_default {
-            return Err(Code::INVALID_VALUE);
-        }
-        self.pools.remove(&pool);
-        if self.current_pool == Some(pool) {
-            self.current_pool = None;
-        }
-        Ok(())
-    }
-
-    /// Reads an attribute of a pool.
-    ///
-    /// # Errors
-    /// When the handle is stale.
-    pub fn pool_attribute(&self, pool: PoolHandle, attribute: PoolAttribute) -> Result<u64, Code> {
-        let pool = self.pool(pool)?;
-        Ok(match attribute {
-            PoolAttribute::Reuse(index) => u64::from(pool.reuse[index]),
-            PoolAttribute::ReleaseThreshold => pool.release_threshold,
-            PoolAttribute::Usage => self.machine.memory_in_use().0,
-        })
-    }
-
-    /// Sets an attribute of a pool.
-    ///
-    /// # Errors
-    /// When the handle is stale.
-    pub fn set_pool_attribute(
-        &mut self,
-        pool: PoolHandle,
-        attribute: PoolAttribute,
-        value: u64,
-    ) -> Result<(), Code> {
-        let pool = self.pools.get_mut(&pool).ok_or(Code::INVALID_VALUE)?;
-        match attribute {
-            PoolAttribute::Reuse(index) => pool.reuse[index] = u32::from(value != 0),
-            PoolAttribute::ReleaseThreshold => pool.release_threshold = value,
-            PoolAttribute::Usage => {}
-        }
-        Ok(())
-    }
-
-    /// Checks a pool handle.
-    ///
-    /// # Errors
-    /// When it is stale.
-    pub fn check_pool(&self, pool: PoolHandle) -> Result<(), Code> {
-        self.pool(pool).map(|_| ())
-    }
-
-    fn pool(&self, pool: PoolHandle) -> Result<&Pool, Code> {
-        self.check_initialised()?;
-        self.pools.get(&pool).ok_or(Code::INVALID_VALUE)
     }
 }

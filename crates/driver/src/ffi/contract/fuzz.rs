@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::code;
 
 use super::entries;
-use super::table::{Argument, Entry};
+use super::entry::{Argument, Entry};
 use super::test_process::{GARBAGE, ROOM, TestProcess};
 
 /// Limit of thread instructions of a launch; all kernels that terminate need fewer.
@@ -54,7 +54,7 @@ const IMAGES: [&str; 4] = [
 struct Choices(u64);
 
 impl Choices {
-    /// OneOf step of splitmix64.
+    /// One step of splitmix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -2,12 +2,12 @@
 
 use crate::code::Code;
 
-use super::table::Argument::{
+use super::entry::Argument::{
     AnyNode, AnyNodeParams, Captured, CopyParams, Event, Executable, FillParams, Graph, GraphCopy,
     Host, HostCallParams, HostFunction, InnerGraph, InstantiateParams, KernelParams, Length, Mode,
     Node, Nodes, Null, Number, OneOf, OptionalContext, OptionalOut, Out, Path, Stream, UserObject,
 };
-use super::table::{Argument, Entry, context};
+use super::entry::{Argument, Entry, context};
 
 const VALUE: u32 = Code::INVALID_VALUE.0;
 const UNSUPPORTED: u32 = Code::NOT_SUPPORTED.0;

@@ -266,7 +266,7 @@ impl Driver {
         Ok(())
     }
 
-    /// Whether a graph has the nodes and dependencies of another; nodes are paired in order of creation.
+    /// Compares the nodes and dependencies of two graphs, with nodes paired in order of creation.
     fn compare(&self, old: GraphHandle, new: GraphHandle) -> Result<(), Mismatch> {
         let (old, new) = (
             &self.graphs.graphs[&old].nodes,
