@@ -1,10 +1,9 @@
-//! What an image holds besides honest arithmetic: variables that outlive a launch, symbols that
-//! somebody else must supply, and instructions that look at clocks, caches or their own place.
+//! The contents of an image besides arithmetic: variables that outlive a launch, symbols that another module must
+//! define, and instructions that read clocks, control caches or read the placement of their block.
 //!
-//! The machine code says what is there (sections and symbols); the PTX of the same compilation
-//! says how it is used and on which line. Comments and macros are gone by then, so that nothing
-//! can be hidden from it the way it can from a look at the source. What is allowed is the
-//! policy's business.
+//! The sections and symbols of the machine code list the contents; the PTX of the same compilation shows how they are
+//! used and on which source line. Comments and macros are not in the PTX any more, so they cannot hide anything,
+//! unlike in the source. The policy decides what is allowed.
 
 mod elf;
 mod ptx;
@@ -17,45 +16,44 @@ use domain::role::{Contents, Variable, VariableSpace};
 use crate::cubin::Cubin;
 pub use ptx::source_line;
 
-/// Uses kept of each feature: one is enough to refuse, a few help to find them.
+/// Most uses kept of each feature: one is enough to refuse, a few help to find them.
 const MAX_USES: usize = 8;
-/// Variables and foreign symbols kept, for the same reason.
+/// Most variables and undefined symbols kept, for the same reason.
 const MAX_NAMES: usize = 64;
 
-/// What a compilation produced, looked through.
+/// The result of scanning a compilation.
 #[derive(Debug, PartialEq)]
 pub struct Scan {
-    /// What the policy judges.
+    /// The contents that the policy judges.
     pub contents: Contents,
-    /// Digest of what executes: code, constants and resource notes, but neither names of files nor
-    /// lines. Equal for sources that differ only in layout, comments or dead code, wherever they
-    /// were compiled.
+    /// Digest of the executed parts: code, constants and resource notes, but neither file names nor lines. It is
+    /// equal for sources that differ only in layout, comments or dead code, wherever they were compiled.
     pub code_digest: Digest,
 }
 
 /// The candidate's source.
 #[derive(Debug, Clone, Copy)]
 pub struct SourceFile<'a> {
-    /// Name of its file, as the compiler was told it.
+    /// Name of its file, as passed to the compiler.
     pub name: &'a str,
     /// Its text.
     pub text: &'a str,
 }
 
-/// Reason why a compilation's products cannot be scanned.
+/// The reason why the outputs of a compilation cannot be scanned.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ScanError {
-    /// The machine code is not in the form that the compiler makes.
+    /// The machine code is not in the form that the compiler produces.
     MachineCode,
-    /// The PTX holds something that this program could read in another way than the assembler. The
-    /// text says what.
+    /// The PTX contains something that this program could read in another way than the assembler. The text describes
+    /// it.
     Ptx(String),
 }
 
-/// Looks through machine code and the PTX it was assembled from.
+/// Scans machine code and the PTX that it was assembled from.
 ///
 /// # Errors
-/// [`ScanError`] for either of them.
+/// [`ScanError`] for either input.
 pub fn scan(
     image: &[u8],
     cubin: &Cubin,
@@ -73,7 +71,8 @@ pub fn scan(
             ..variable
         })
         .collect();
-    // Variables that are never written are no news unless they are large: those go first.
+    // Sorted by importance: variables that are never written matter only if they are large, so they are dropped
+    // first.
     variables.sort_by_key(|variable| {
         (
             !variable.managed,

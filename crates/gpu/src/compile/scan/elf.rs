@@ -1,4 +1,4 @@
-//! Sections and symbols of machine code.
+//! Reads sections and symbols of machine code.
 
 use domain::digest::Digest;
 use domain::role::{Variable, VariableSpace};
@@ -6,7 +6,7 @@ use object::elf::FileHeader64;
 use object::read::elf::{ElfFile, ElfSection64};
 use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 
-/// Sections that say where something came from and not what it does.
+/// Sections that describe the origin of the code and do not affect its execution.
 const DESCRIPTIONS: [&str; 10] = [
     ".debug",
     ".nv_debug",
@@ -20,11 +20,11 @@ const DESCRIPTIONS: [&str; 10] = [
     ".nv.rel.action",
 ];
 
-/// What the machine code says of itself.
+/// The contents of machine code.
 pub struct Image {
-    /// Variables of the module; whether they are written or managed is not said here.
+    /// Variables of the module. Whether they are written or managed is not known here.
     pub variables: Vec<Variable>,
-    /// Symbols that the driver would have to supply.
+    /// Symbols that the driver would have to resolve.
     pub undefined: Vec<String>,
     /// See [`super::Scan::code_digest`].
     pub code_digest: Digest,
@@ -66,14 +66,15 @@ pub fn read(cubin: &[u8]) -> Option<Image> {
     })
 }
 
-/// Where a section's variables live, and whether they have a first value; none if it has none.
+/// The memory space of a section's variables, and true if they have initial values; none if the section has no
+/// variables.
 fn storage(section: &ElfSection64<'_, '_, LittleEndian>) -> Option<(VariableSpace, bool)> {
     let name = section.name().ok()?;
     if name == ".nv.global" || name.starts_with(".nv.global.") {
         let initialised = section.kind() != SectionKind::UninitializedData;
         return Some((VariableSpace::Global, initialised));
     }
-    // Bank 3 holds the source's own; the others parameters, literals and addresses.
+    // Bank 3 holds the constants of the source; the other banks hold parameters, literals and addresses.
     (name == ".nv.constant3").then_some((VariableSpace::Constant, true))
 }
 

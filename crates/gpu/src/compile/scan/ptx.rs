@@ -1,34 +1,36 @@
-//! Instructions and special registers in PTX, with the lines they stem from, and which variables
-//! of the module may be written.
+//! Instructions and special registers in PTX with their source lines, and the variables of the module that may be
+//! written.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod addresses;
+
+use std::collections::BTreeSet;
 
 use domain::policy::Feature;
 use domain::role::Use;
 
 use super::SourceFile;
 
-/// What a text of PTX does beyond arithmetic.
+/// The contents of a PTX text besides arithmetic.
 #[derive(Debug, Default)]
 pub struct Text {
-    /// Instructions and registers of note, in order.
+    /// Uses of features, in order.
     pub uses: Vec<Use>,
     /// Functions that are declared and not defined.
     pub externals: Vec<String>,
-    /// Variables that host and device share.
+    /// Managed variables, which host and device share.
     pub managed: BTreeSet<String>,
-    /// Variables whose addresses are known to be only read through.
+    /// Variables that are only read, as far as all uses of their addresses are known.
     read_only: BTreeSet<String>,
 }
 
 impl Text {
-    /// Whether a kernel may write a variable. Yes for one whose use is not understood.
+    /// Returns true if a kernel may write a variable; also true for a variable whose uses are not all understood.
     pub fn may_write(&self, variable: &str) -> bool {
         !self.read_only.contains(variable)
     }
 }
 
-/// Special registers of note, by the beginning of their names (PTX ISA, "Special Registers").
+/// Special registers that are features, by prefixes of their names (PTX ISA, "Special Registers").
 const REGISTERS: [(&str, Feature); 12] = [
     ("%clock", Feature::ClockReads),
     ("%globaltimer", Feature::ClockReads),
@@ -44,14 +46,14 @@ const REGISTERS: [(&str, Feature); 12] = [
     ("%current_graph_exec", Feature::DeviceLaunch),
 ];
 
-/// Directives that end with their line.
+/// Directives that end at the end of their line.
 const LINES: [&str; 5] = [".loc", ".file", ".version", ".target", ".address_size"];
 
 /// Reads the PTX of a source.
 ///
 /// # Errors
-/// A sentence for the candidate's author, if the text holds something that the assembler could read
-/// in another way.
+/// A sentence for the candidate's author, if the text contains something that the assembler could read in another
+/// way.
 pub fn read(ptx: &str, source: SourceFile<'_>) -> Result<Text, String> {
     let statements = statements(ptx)?;
     let own = OwnFile::find(&statements, source);
@@ -62,7 +64,7 @@ pub fn read(ptx: &str, source: SourceFile<'_>) -> Result<Text, String> {
             line = position;
             continue;
         }
-        declared(statement, &mut text);
+        record_declarations(statement, &mut text);
         for (feature, what) in features(statement) {
             text.uses.push(Use {
                 feature,
@@ -71,11 +73,11 @@ pub fn read(ptx: &str, source: SourceFile<'_>) -> Result<Text, String> {
             });
         }
     }
-    text.read_only = read_only(&statements);
+    text.read_only = addresses::read_only(&statements);
     Ok(text)
 }
 
-/// The source's line that a line of PTX stems from: that of the last `.loc` before it.
+/// The source line of a line of PTX, which is that of the last `.loc` before it.
 pub fn source_line(ptx: &str, ptx_line: usize, source: SourceFile<'_>) -> Option<u32> {
     let statements = statements(ptx).ok()?;
     let own = OwnFile::find(&statements, source);
@@ -83,7 +85,7 @@ pub fn source_line(ptx: &str, ptx_line: usize, source: SourceFile<'_>) -> Option
         .match_indices('\n')
         .nth(ptx_line.checked_sub(1)?)
         .map_or(ptx.len(), |(at, _)| at);
-    // A word is a part of the text, so that its address tells where it stands.
+    // A word is a slice of the text, so its address gives its position.
     let position = |statement: &Statement<'_>| {
         let first = statement.first().map_or(ptx.as_ptr(), |word| word.as_ptr());
         first.addr() - ptx.as_ptr().addr()
@@ -96,15 +98,15 @@ pub fn source_line(ptx: &str, ptx_line: usize, source: SourceFile<'_>) -> Option
         .flatten()
 }
 
-/// One statement's words. Punctuation other than what belongs to a name is a word of its own.
+/// The words of one statement. Punctuation that is not part of a name is a separate word.
 type Statement<'a> = Vec<&'a str>;
 
-/// Splits a text at `;`, at braces that are not around a vector and, for directives of a line, at
-/// line ends. Comments go, strings are one word.
+/// Splits a text into statements at `;`, at braces that do not enclose a vector and, for directives of one line, at
+/// line ends. Comments are dropped, and a string is one word.
 ///
 /// # Errors
-/// A sentence about a comment or string that does not end, a string with a line break, or a
-/// character that has no meaning in PTX: the assembler would read on from another place.
+/// A sentence about a comment or string that does not end, a string with a line break, or a character that is not
+/// used in PTX, because the assembler would continue at another position.
 fn statements(ptx: &str) -> Result<Vec<Statement<'_>>, String> {
     const MARKS: &str = "[]()=,:@!+-*/<>|&~^?{};";
     let mut all = Vec::new();
@@ -136,7 +138,7 @@ fn statements(ptx: &str) -> Result<Vec<Statement<'_>>, String> {
                 1
             }
             '\n' | ';' | '{' | '}' => {
-                // An instruction may go on over lines; what describes lines may not.
+                // An instruction may span several lines; a directive that describes lines may not.
                 let ends =
                     character != '\n' || current.first().is_some_and(|first| LINES.contains(first));
                 if ends && !current.is_empty() {
@@ -168,7 +170,7 @@ fn is_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || "_$%.".contains(character)
 }
 
-/// Bytes of the name that a text begins with. `::` belongs to it, as in `L1::evict_last`.
+/// Length in bytes of the name at the start of a text. `::` is part of a name, as in `L1::evict_last`.
 fn name_length(text: &str) -> usize {
     let mut length = 0;
     loop {
@@ -181,22 +183,22 @@ fn name_length(text: &str) -> usize {
     }
 }
 
-/// Whether a statement begun is an instruction and no directive.
+/// Returns true if an incomplete statement is an instruction and not a directive.
 fn is_instruction(statement: &Statement<'_>) -> bool {
     opcode(statement).is_some_and(|opcode| opcode.starts_with(|c: char| c.is_ascii_lowercase()))
 }
 
-/// The candidate's own file.
+/// The source file of the candidate.
 struct OwnFile<'a> {
-    /// Its number in the text, if any line stems from it.
+    /// Its number in the text, if any line belongs to it.
     number: Option<&'a str>,
-    /// How many lines it has. Inline assembly may name others.
+    /// Number of its lines, because inline assembly may name lines that do not exist.
     lines: u32,
 }
 
 impl<'a> OwnFile<'a> {
-    /// Finds the last file of the source's name. The compiler lists files behind all code, and so
-    /// behind what inline assembly could list.
+    /// Finds the last file with the source's name. The compiler lists files after all code, and so after files that
+    /// inline assembly could list.
     fn find(statements: &[Statement<'a>], source: SourceFile<'_>) -> Self {
         let number = statements.iter().rev().find_map(|statement| {
             let [".file", number, name, ..] = statement.as_slice() else {
@@ -213,8 +215,8 @@ impl<'a> OwnFile<'a> {
     }
 }
 
-/// The source line that what follows stems from, if the statement says so: the candidate's own
-/// line, even where a header's function was inlined into it.
+/// The source line of the following instructions, if the statement is a `.loc`: the candidate's own line, even if a
+/// function of a header was inlined into it.
 fn location(statement: &Statement<'_>, own: &OwnFile<'_>) -> Option<Option<u32>> {
     let [".loc", file, line, ..] = statement.as_slice() else {
         return None;
@@ -231,8 +233,8 @@ fn location(statement: &Statement<'_>, own: &OwnFile<'_>) -> Option<Option<u32>>
     Some(line.filter(|_| own.number == Some(file)))
 }
 
-/// Notes declarations.
-fn declared(statement: &Statement<'_>, text: &mut Text) {
+/// Records declarations of managed variables and external functions.
+fn record_declarations(statement: &Statement<'_>, text: &mut Text) {
     if statement.contains(&".managed")
         && let Some(name) = variable(statement)
     {
@@ -241,7 +243,7 @@ fn declared(statement: &Statement<'_>, text: &mut Text) {
     if statement.first() == Some(&".extern")
         && let Some(at) = statement.iter().position(|&word| word == ".func")
     {
-        // What it returns stands in parentheses before its name.
+        // The return parameter is in parentheses before the name.
         let mut words = statement[at + 1..].iter();
         if words.clone().next() == Some(&"(") {
             words.find(|&&word| word == ")");
@@ -261,7 +263,7 @@ fn starts_identifier(word: &str) -> bool {
         && !word.contains('.')
 }
 
-/// The name that a `.global` declaration gives a variable.
+/// The name of the variable that a `.global` declaration declares.
 fn variable<'a>(statement: &Statement<'a>) -> Option<&'a str> {
     let declares = statement
         .iter()
@@ -276,7 +278,7 @@ fn variable<'a>(statement: &Statement<'a>) -> Option<&'a str> {
     })?
 }
 
-/// The opcode of an instruction, past its label and its predicate.
+/// The opcode of an instruction, after its label and its predicate.
 fn opcode<'a>(statement: &Statement<'a>) -> Option<&'a str> {
     let mut words = statement.as_slice();
     loop {
@@ -288,7 +290,7 @@ fn opcode<'a>(statement: &Statement<'a>) -> Option<&'a str> {
     }
 }
 
-/// What of note a statement does.
+/// The features that a statement uses, each with the word that shows it.
 fn features(statement: &Statement<'_>) -> Vec<(Feature, String)> {
     let mut found = Vec::new();
     if let Some(opcode) = opcode(statement)
@@ -307,8 +309,8 @@ fn features(statement: &Statement<'_>) -> Vec<(Feature, String)> {
     found
 }
 
-/// Whether a word is a special register and not one that the compiler numbered, like `%pm1` the
-/// predicate would be.
+/// Returns true if a word is a special register and not a register that the compiler numbered, such as the predicate
+/// `%pm1`.
 fn special(word: &str, prefix: &str) -> bool {
     let rest = &word[prefix.len()..];
     match prefix {
@@ -337,111 +339,6 @@ fn instruction(opcode: &str) -> Option<Feature> {
         "griddepcontrol" => Some(Feature::ProgrammaticLaunch),
         "brkpt" | "pmevent" => Some(Feature::Breakpoints),
         _ => None,
-    }
-}
-
-/// Functions of the driver that only read what they are given.
-const READERS: [&str; 2] = ["vprintf", "__assertfail"];
-
-/// The variables of the module that are only ever read, by following their addresses through
-/// registers. An address that goes where it is not followed counts as written through.
-fn read_only(statements: &[Statement<'_>]) -> BTreeSet<String> {
-    let variables: BTreeSet<&str> = statements.iter().filter_map(variable).collect();
-    let calls_own_functions = statements.iter().any(|statement| {
-        let external = statement.first() == Some(&".extern");
-        let reads_only = external && READERS.iter().any(|name| statement.contains(name));
-        statement.contains(&".func") && !reads_only
-    });
-    // Registers of different functions share names; to take them for one another only makes the
-    // answer more careful.
-    let mut holds: BTreeMap<&str, BTreeSet<&str>> = variables
-        .iter()
-        .map(|&name| (name, BTreeSet::from([name])))
-        .collect();
-    // A pointer that a variable begins with can be loaded and stored through, and nothing follows it
-    // through memory. A list in braces is a statement of its own, which `follow` takes for an unknown
-    // instruction; its first word would be the opcode.
-    let mut written: BTreeSet<&str> = BTreeSet::new();
-    for statement in statements {
-        let initialiser = match variable(statement) {
-            Some(_) => statement.iter().position(|&word| word == "="),
-            None => Some(0).filter(|_| variables.contains(statement[0])),
-        };
-        let named = statement[initialiser.unwrap_or(statement.len())..].iter();
-        written.extend(named.filter_map(|word| variables.get(word)));
-    }
-    loop {
-        let before = (
-            holds.values().map(BTreeSet::len).sum::<usize>(),
-            written.len(),
-        );
-        for statement in statements.iter().filter(|s| variable(s).is_none()) {
-            follow(statement, &mut holds, &mut written, calls_own_functions);
-        }
-        let after = (
-            holds.values().map(BTreeSet::len).sum::<usize>(),
-            written.len(),
-        );
-        if before == after {
-            break;
-        }
-    }
-    variables
-        .into_iter()
-        .filter(|name| !written.contains(name))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// Follows addresses through one statement.
-fn follow<'a>(
-    statement: &Statement<'a>,
-    holds: &mut BTreeMap<&'a str, BTreeSet<&'a str>>,
-    written: &mut BTreeSet<&'a str>,
-    calls_own_functions: bool,
-) {
-    let Some(opcode) = opcode(statement) else {
-        return;
-    };
-    let base = opcode.split('.').next().unwrap_or(opcode);
-    let operands = || {
-        statement
-            .iter()
-            .skip_while(|&&word| word != opcode)
-            .skip(1)
-            .copied()
-            .filter(|word| word.starts_with('%') || starts_identifier(word))
-    };
-    let reached: BTreeSet<&str> = operands()
-        .filter_map(|word| holds.get(word))
-        .flatten()
-        .copied()
-        .collect();
-    if reached.is_empty() {
-        return;
-    }
-    match base {
-        // A load gives a value and not an address of its variable.
-        "ld" | "ldu" | "prefetch" | "prefetchu" | "setp" | "isspacep" => {}
-        "st" if opcode.starts_with("st.param") && !calls_own_functions => {}
-        // The driver's own functions read what they are given.
-        "call" if !calls_own_functions => {}
-        "mov" | "cvta" | "cvt" | "add" | "sub" | "mad" | "mul" | "selp" | "and" | "or" | "xor"
-        | "shl" | "shr" | "shf" | "min" | "max" | "lop3" | "bfi" | "bfe" | "prmt" => {
-            let results = operands()
-                .take_while(|word| word.starts_with('%'))
-                .collect::<Vec<_>>();
-            // The destination comes first; of a vector of several, each may hold the address.
-            let count = if statement.contains(&"{") {
-                results.len()
-            } else {
-                1
-            };
-            for result in results.into_iter().take(count) {
-                holds.entry(result).or_default().extend(reached.iter());
-            }
-        }
-        _ => written.extend(reached),
     }
 }
 
@@ -568,7 +465,7 @@ mod tests {
                 "mov.u64 %rd1, v; cvta.global.u64 %rd2, %rd1; mad.lo.s64 %rd3, %rd4, 4, %rd2; st.u32 [%rd3], %r1;",
                 true,
             ),
-            // An address that is put away is not followed.
+            // An address that is stored is not followed.
             ("mov.u64 %rd1, v; st.local.u64 [%rd7], %rd1;", true),
             (
                 "mov.u64 %rd1, v; cp.async.ca.shared.global [%r1], [%rd1], 4;",
@@ -578,7 +475,7 @@ mod tests {
             let text = text(&format!(".global .align 4 .b8 v[16] = {{1, 2}};\n{body}"));
             assert_eq!(text.may_write("v"), may_write, "{body}");
         }
-        assert!(text("ret;").may_write("never declared"));
+        assert!(text("ret;").may_write("never record_declarations"));
     }
 
     #[test]
