@@ -23,7 +23,7 @@ const LEAST_NS: u64 = 50_000;
 /// The same on the emulated device, where nothing is queued.
 const EMULATED_NS: u64 = 1_000;
 /// Most iterations of the wait, so that it ends even if the device's clock does not advance.
-const TURNS: u32 = 1 << 22;
+const MAX_ITERATIONS: u32 = 1 << 22;
 /// Error codes of a driver that cannot compile PTX.
 const CANNOT_COMPILE: [u32; 5] = [209, 218, 221, 222, 223];
 
@@ -151,7 +151,10 @@ impl Reader {
 
     fn launch_hold(&self, span_ns: u64) -> Result<(), DriverError> {
         let kernel = self.module.kernel("hold")?;
-        let arguments = [span_ns.to_le_bytes().to_vec(), TURNS.to_le_bytes().to_vec()];
+        let arguments = [
+            span_ns.to_le_bytes().to_vec(),
+            MAX_ITERATIONS.to_le_bytes().to_vec(),
+        ];
         kernel.launch(shape(1, 1), &arguments)
     }
 }
@@ -169,7 +172,7 @@ fn shape(blocks: u32, threads: u32) -> Shape {
 /// only.
 fn forget_launches(gpu: &Gpu) -> Result<(), RoleError> {
     match gpu.emulator() {
-        Some(emulator) => emulator.take().map(drop),
+        Some(emulator) => emulator.take_reports().map(drop),
         None => Ok(()),
     }
 }

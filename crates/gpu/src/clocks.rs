@@ -3,7 +3,7 @@
 
 use domain::role::{Clocks, ClocksJob, ClocksReply};
 
-use crate::nvml::{Card, Unset};
+use crate::nvml::{Card, ClockError};
 
 /// Locks or unlocks the clocks.
 pub fn set(job: &ClocksJob) -> ClocksReply {
@@ -13,11 +13,11 @@ pub fn set(job: &ClocksJob) -> ClocksReply {
     };
     let set = match job.clocks {
         Clocks::Locked => card.lock_clocks(),
-        Clocks::Free => card.free_clocks(),
+        Clocks::Free => card.unlock_clocks(),
     };
     match set {
         Ok(()) => ClocksReply::Set,
-        Err(Unset::Forbidden) => ClocksReply::Forbidden,
-        Err(Unset::Impossible(reason)) => ClocksReply::Impossible { reason },
+        Err(ClockError::Forbidden) => ClocksReply::Forbidden,
+        Err(ClockError::Impossible(reason)) => ClocksReply::Impossible { reason },
     }
 }

@@ -38,11 +38,11 @@ pub struct Output<'a> {
 /// 1. NaN and infinities stand exactly where the reference has them; an infinity also where
 ///    the reference, moved by the element's bound, overflows the type.
 /// 2. Over the finite elements, the L2 norm of the errors is reported relative to the larger of two norms: that of
-/// the reference, and that of `scale / sqrt(terms)`. The second is the expected size of a sum of `terms` terms of
-/// random sign, so that the rounding errors of a correct sum are not compared with a result from which the terms have
-/// cancelled. For terms of one sign the first is the larger.
+///    the reference, and that of `scale / sqrt(terms)`. The second is the expected size of a sum of `terms` terms of
+///    random sign, so that the rounding errors of a correct sum are not compared with a result from which the terms have
+///    cancelled. For terms of one sign the first is the larger.
 /// 3. Each element's error is at most [`Tolerance::element_bound`], and zero where `exact` demands it. No share of
-/// the elements may exceed the bound.
+///    the elements may exceed the bound.
 ///
 /// Half the spacing of the type's numbers at zero is not counted as error, because even the correctly rounded answer
 /// has that error where results are denormal.
@@ -62,7 +62,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
     let format = Format::of(output.dtype);
     let mut norms = Norms::default();
     let mut uncancelled = output.scale.map(|_| Norms::default());
-    let mut worst: Option<(Offence, usize)> = None;
+    let mut worst: Option<(ElementError, usize)> = None;
     let (mut special_mismatches, mut beyond_bound) = (0, 0);
     for (index, (&found, &expected)) in found.iter().zip(reference).enumerate() {
         let scale = output.scale.map_or_else(
@@ -79,13 +79,13 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             Some(_) => tolerance.element_bound(expected, scale, output.terms),
             None => 0.0,
         };
-        let offence = match judge(found, expected, bound, format) {
-            Element::SpecialAsExpected => continue,
-            Element::SpecialMismatch => {
+        let error_size = match compare_element(found, expected, bound, format) {
+            ElementComparison::SpecialAsExpected => continue,
+            ElementComparison::SpecialMismatch => {
                 special_mismatches += 1;
-                Offence::Special
+                ElementError::Special
             }
-            Element::Finite { error } => {
+            ElementComparison::Finite { error } => {
                 norms.add(error, expected);
                 if let Some(uncancelled) = &mut uncancelled {
                     uncancelled.add(error, scale / output.terms.max(1.0).sqrt());
@@ -95,14 +95,14 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
                 if error != 0.0 && !inside {
                     beyond_bound += 1;
                 }
-                Offence::Ratio(ratio)
+                ElementError::Ratio(ratio)
             }
         };
         if worst
             .as_ref()
-            .is_none_or(|(known, _)| offence.is_worse_than(known))
+            .is_none_or(|(known, _)| error_size.is_worse_than(known))
         {
-            worst = Some((offence, index));
+            worst = Some((error_size, index));
         }
     }
 
@@ -115,13 +115,13 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             uncancelled.map_or(relative, |norms| relative.min(norms.relative()))
         }),
         worst_ratio: match worst {
-            Some((Offence::Ratio(ratio), _)) if ratio.is_finite() => Some(ratio),
+            Some((ElementError::Ratio(ratio), _)) if ratio.is_finite() => Some(ratio),
             _ => None,
         },
         worst: worst.map(|(_, index)| WorstElement {
             index: coordinates(index as u64, output.extents),
-            found: text(found[index]),
-            expected: text(reference[index]),
+            found: format_value(found[index]),
+            expected: format_value(reference[index]),
         }),
         special_mismatches,
         beyond_bound,
@@ -130,7 +130,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
 }
 
 /// The comparison of one element.
-enum Element {
+enum ElementComparison {
     /// NaN or an infinity, as the reference has it.
     SpecialAsExpected,
     /// NaN or an infinity on one side only, or an infinity of the other sign.
@@ -139,19 +139,19 @@ enum Element {
     Finite { error: f64 },
 }
 
-fn judge(found: f64, expected: f64, bound: f64, format: Format) -> Element {
+fn compare_element(found: f64, expected: f64, bound: f64, format: Format) -> ElementComparison {
     if expected.is_nan() || found.is_nan() {
         return if expected.is_nan() && found.is_nan() {
-            Element::SpecialAsExpected
+            ElementComparison::SpecialAsExpected
         } else {
-            Element::SpecialMismatch
+            ElementComparison::SpecialMismatch
         };
     }
     if expected.is_infinite() {
         return if found == expected {
-            Element::SpecialAsExpected
+            ElementComparison::SpecialAsExpected
         } else {
-            Element::SpecialMismatch
+            ElementComparison::SpecialMismatch
         };
     }
     if found.is_infinite() {
@@ -159,24 +159,24 @@ fn judge(found: f64, expected: f64, bound: f64, format: Format) -> Element {
             && expected.is_sign_positive() == found.is_sign_positive()
             && expected.abs() + bound >= format.overflow;
         return if overflows {
-            Element::SpecialAsExpected
+            ElementComparison::SpecialAsExpected
         } else {
-            Element::SpecialMismatch
+            ElementComparison::SpecialMismatch
         };
     }
     let error = (found - expected).abs() - 0.5 * format.spacing_at_zero;
-    Element::Finite {
+    ElementComparison::Finite {
         error: error.max(0.0),
     }
 }
 
 /// The size of an element's error. Any mismatch of NaN or infinity is larger than any finite error.
-enum Offence {
+enum ElementError {
     Ratio(f64),
     Special,
 }
 
-impl Offence {
+impl ElementError {
     fn is_worse_than(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Special, Self::Ratio(_)) => true,
@@ -288,7 +288,7 @@ fn coordinates(mut flat: u64, extents: &[u64]) -> Vec<u64> {
 }
 
 /// A value with seven significant digits, enough to tell neighbouring binary32 numbers apart.
-fn text(value: f64) -> String {
+fn format_value(value: f64) -> String {
     let magnitude = value.abs();
     if value == 0.0 || !value.is_finite() || (1e-3..1e6).contains(&magnitude) {
         format!("{value:.7}")

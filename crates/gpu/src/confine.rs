@@ -5,8 +5,8 @@
 //! A restriction that was granted and does not hold is a fault. The module knows no role: callers state the needs of
 //! theirs.
 
-pub mod card;
 mod filter;
+pub mod nvidia_files;
 
 use std::fmt;
 use std::fs::{self, OpenOptions};
@@ -46,18 +46,18 @@ const SYSTEM: [&str; 9] = [
     "/sys/devices/system/cpu",
 ];
 /// Files that no role needs, which must be inaccessible afterwards. A minimal system may lack one of them.
-const WITNESSES: [&str; 2] = ["/proc/self/environ", "/etc/passwd"];
+const FORBIDDEN_FILES: [&str; 2] = ["/proc/self/environ", "/etc/passwd"];
 
 /// The needs of a role; everything else is refused.
 #[derive(Debug, Clone)]
-pub struct Needs {
+pub struct Permissions {
     /// Files and folders to read, besides those of the loader and the system's libraries.
     pub read: Vec<PathBuf>,
     /// Existing folders in which files may be created, changed and removed.
     pub write: Vec<PathBuf>,
     /// Existing files and folders whose files may be read, written and controlled with `ioctl`; no file may be
     /// created there.
-    pub operate: Vec<PathBuf>,
+    pub control: Vec<PathBuf>,
     /// The set of system calls.
     pub calls: SystemCalls,
     /// True if file access is to be restricted.
@@ -113,28 +113,28 @@ impl fmt::Display for Level {
 /// # Errors
 /// A [`RoleError`] where the kernel refuses a restriction that every supported kernel grants, or where a granted
 /// restriction does not hold.
-pub fn apply(needs: &Needs) -> Result<Level, RoleError> {
-    limit(needs)?;
-    let files = if needs.restrict_files {
-        restrict_files(needs)?
+pub fn apply(permissions: &Permissions) -> Result<Level, RoleError> {
+    limit(permissions)?;
+    let files = if permissions.restrict_files {
+        restrict_files(permissions)?
     } else {
         Files::Unrestricted
     };
-    filter::install(needs.calls)?;
+    filter::install(permissions.calls)?;
     let level = Level {
         files,
-        calls: needs.calls,
+        calls: permissions.calls,
     };
-    verify(&level)?;
+    check_restrictions(&level)?;
     Ok(level)
 }
 
-fn limit(needs: &Needs) -> Result<(), RoleError> {
+fn limit(permissions: &Permissions) -> Result<(), RoleError> {
     let limits = [
         (Resource::Core, Some(0)),
         (Resource::Fsize, Some(FILE_BYTES)),
-        (Resource::As, needs.memory_bytes),
-        (Resource::Cpu, needs.cpu_seconds),
+        (Resource::As, permissions.memory_bytes),
+        (Resource::Cpu, permissions.cpu_seconds),
     ];
     for (resource, value) in limits {
         let Some(value) = value else { continue };
@@ -154,12 +154,12 @@ fn limit(needs: &Needs) -> Result<(), RoleError> {
     Ok(())
 }
 
-fn restrict_files(needs: &Needs) -> Result<Files, RoleError> {
+fn restrict_files(permissions: &Permissions) -> Result<Files, RoleError> {
     let read: Vec<PathBuf> = SYSTEM
         .iter()
         .map(PathBuf::from)
         .chain(library_folders())
-        .chain(needs.read.iter().cloned())
+        .chain(permissions.read.iter().cloned())
         .collect();
     let fault = |error: landlock::RulesetError| {
         RoleError::Confinement(format!("restrict file access: {error}"))
@@ -171,10 +171,12 @@ fn restrict_files(needs: &Needs) -> Result<Files, RoleError> {
         .and_then(|rules| rules.add_rules(path_beneath_rules(read, AccessFs::from_read(LANDLOCK))))
         .and_then(|rules| {
             let null = [PathBuf::from("/dev/null")];
-            let write = needs.write.iter().chain(&null);
-            rules.add_rules(path_beneath_rules(write, writing()))
+            let write = permissions.write.iter().chain(&null);
+            rules.add_rules(path_beneath_rules(write, write_rights()))
         })
-        .and_then(|rules| rules.add_rules(path_beneath_rules(&needs.operate, operating())))
+        .and_then(|rules| {
+            rules.add_rules(path_beneath_rules(&permissions.control, control_rights()))
+        })
         .and_then(landlock::RulesetCreated::restrict_self)
         .map_err(fault)?;
     Ok(match status.ruleset {
@@ -186,7 +188,7 @@ fn restrict_files(needs: &Needs) -> Result<Files, RoleError> {
 
 /// Rights in a folder to write to. A later reader of the folder finds files and folders only, and never a link to
 /// another place, a device or a pipe.
-fn writing() -> BitFlags<AccessFs> {
+fn write_rights() -> BitFlags<AccessFs> {
     AccessFs::ReadFile
         | AccessFs::ReadDir
         | AccessFs::WriteFile
@@ -199,7 +201,7 @@ fn writing() -> BitFlags<AccessFs> {
 }
 
 /// Rights for a device file. A driver is controlled with `ioctl`.
-fn operating() -> BitFlags<AccessFs> {
+fn control_rights() -> BitFlags<AccessFs> {
     AccessFs::ReadFile
         | AccessFs::ReadDir
         | AccessFs::WriteFile
@@ -219,9 +221,9 @@ fn library_folders() -> Vec<PathBuf> {
 }
 
 /// Tries accesses that must fail now.
-fn verify(level: &Level) -> Result<(), RoleError> {
+fn check_restrictions(level: &Level) -> Result<(), RoleError> {
     if matches!(level.files, Files::Full | Files::Partial) {
-        let attempts = WITNESSES.iter().flat_map(|path| {
+        let attempts = FORBIDDEN_FILES.iter().flat_map(|path| {
             let opened = OpenOptions::new().append(true).open(path);
             [fs::read(path).map(drop), opened.map(drop)]
         });
@@ -232,14 +234,14 @@ fn verify(level: &Level) -> Result<(), RoleError> {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 other => {
                     return Err(RoleError::Confinement(format!(
-                        "opening {WITNESSES:?} must be denied now, but the outcome was {other:?}"
+                        "opening {FORBIDDEN_FILES:?} must be denied now, but the outcome was {other:?}"
                     )));
                 }
             }
         }
         if !denied {
             return Err(RoleError::Confinement(format!(
-                "check that files are out of reach: none of {WITNESSES:?} exists"
+                "check that files are out of reach: none of {FORBIDDEN_FILES:?} exists"
             )));
         }
     }

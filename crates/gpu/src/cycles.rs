@@ -13,7 +13,7 @@ const SPAN_NS: u64 = 50_000;
 /// The same on the emulated device, where the timer is exact.
 const EMULATED_SPAN_NS: u64 = 1_000;
 /// Most iterations of the wait, so that it ends even if the device's timer does not advance.
-const TURNS: u32 = 1 << 22;
+const MAX_ITERATIONS: u32 = 1 << 22;
 /// Size of a reading in bytes: nanoseconds, then cycles.
 const BYTES: usize = 16;
 /// Most readings that are kept until they are read.
@@ -48,15 +48,15 @@ ret;
 
 /// Measures the clock frequency of one device.
 #[derive(Debug)]
-pub struct Tachometer {
+pub struct ClockMeter {
     module: Module,
     readings: Allocation,
     /// Number of readings since they were last read.
-    taken: usize,
+    started: usize,
     span_ns: u64,
 }
 
-impl Tachometer {
+impl ClockMeter {
     /// Loads the kernel. None if the driver cannot compile it.
     ///
     /// # Errors
@@ -69,7 +69,7 @@ impl Tachometer {
         Ok(Some(Self {
             module,
             readings: Allocation::new(ROOM * BYTES)?,
-            taken: 0,
+            started: 0,
             span_ns: if gpu.emulator().is_some() {
                 EMULATED_SPAN_NS
             } else {
@@ -85,26 +85,26 @@ impl Tachometer {
     /// The driver's error, which may be the error of an earlier launch; a role error where the emulated device does
     /// not remove this launch from its report.
     pub fn start(&mut self, gpu: &Gpu) -> Result<(), ExecuteError> {
-        let place = self.taken;
-        self.taken += 1;
-        if place >= ROOM {
+        let index = self.started;
+        self.started += 1;
+        if index >= ROOM {
             return Ok(());
         }
-        self.launch(place)?;
+        self.launch(index)?;
         if let Some(emulator) = gpu.emulator() {
-            emulator.take()?;
+            emulator.take_reports()?;
         }
         Ok(())
     }
 
-    fn launch(&self, place: usize) -> Result<(), DriverError> {
+    fn launch(&self, index: usize) -> Result<(), DriverError> {
         let kernel = self.module.kernel("count_cycles")?;
         let arguments = [
-            (self.readings.base() + (place * BYTES) as u64)
+            (self.readings.base() + (index * BYTES) as u64)
                 .to_le_bytes()
                 .to_vec(),
             self.span_ns.to_le_bytes().to_vec(),
-            TURNS.to_le_bytes().to_vec(),
+            MAX_ITERATIONS.to_le_bytes().to_vec(),
         ];
         let shape = Shape {
             grid: [1; 3],
@@ -120,8 +120,8 @@ impl Tachometer {
     /// # Errors
     /// The driver's error.
     pub fn read(&mut self) -> Result<Vec<Option<f64>>, DriverError> {
-        let taken = std::mem::take(&mut self.taken);
-        let mut bytes = vec![0; taken.min(ROOM) * BYTES];
+        let started = std::mem::take(&mut self.started);
+        let mut bytes = vec![0; started.min(ROOM) * BYTES];
         self.readings.read(0, &mut bytes)?;
         let (readings, _) = bytes.as_chunks::<8>();
         let clocks = readings.chunks_exact(2).map(|reading| {
@@ -130,7 +130,7 @@ impl Tachometer {
             (nanoseconds >= self.span_ns).then(|| cycles as f64 * 1e3 / nanoseconds as f64)
         });
         let mut clocks = clocks.collect::<Vec<_>>();
-        clocks.resize(taken, None);
+        clocks.resize(started, None);
         Ok(clocks)
     }
 }

@@ -7,7 +7,9 @@
 
 use domain::role::MOST_STACK_BYTES;
 
-use crate::driver::{self, Allocation, DriverError, Gpu, Kernel, Module, Shape, Shared, Stream};
+use crate::driver::{
+    self, Allocation, DriverError, Gpu, Kernel, Module, Shape, SharedWord, Stream,
+};
 use crate::role_error::RoleError;
 
 /// The kernels, to be compiled for the device's architecture.
@@ -26,14 +28,14 @@ const STACK_THREADS: u32 = 512;
 /// Stack sizes in bytes for which there is a kernel.
 const STACKS: [u32; 5] = [256, 1024, 4096, 16384, MOST_STACK_BYTES];
 /// Threads per block of the concurrent kernel.
-const COMPANY_THREADS: u32 = 256;
+const CONCURRENT_THREADS: u32 = 256;
 /// Number of words that the concurrent kernel rewrites.
-const COMPANY_WORDS: u32 = 1 << 16;
+const CONCURRENT_WORDS: u32 = 1 << 16;
 /// Iterations after which the concurrent kernel ends by itself: some seconds on a device, so that nothing hangs on
 /// devices that do not execute two streams concurrently.
-const TURNS: u64 = 1 << 20;
+const MAX_ITERATIONS: u64 = 1 << 20;
 /// The same on the emulated device, which finishes each launch before the next.
-const EMULATED_TURNS: u64 = 2;
+const EMULATED_MAX_ITERATIONS: u64 = 2;
 
 /// Disturbs one device.
 #[derive(Debug)]
@@ -48,15 +50,15 @@ pub struct Disturber<'g> {
     /// Most dynamic shared memory of a block, bytes.
     shared_bytes: u32,
     /// True once the device has been found not to execute a second stream concurrently with the first.
-    alone: bool,
+    lacks_concurrency: bool,
 }
 
 /// Blocks that run concurrently with the launches that follow.
 #[derive(Debug)]
-pub struct Company {
+pub struct ConcurrentBlocks {
     stream: Stream,
-    leave: Shared,
-    gone: Shared,
+    stop: SharedWord,
+    ended_flag: SharedWord,
     /// The memory that they rewrite; it must exist as long as they run.
     _memory: Allocation,
 }
@@ -77,7 +79,7 @@ impl<'g> Disturber<'g> {
             multiprocessors: limits.sm_count,
             threads: limits.sm_count * limits.threads_per_sm,
             shared_bytes: limits.shared_per_block_optin,
-            alone: false,
+            lacks_concurrency: false,
         })
     }
 
@@ -89,14 +91,14 @@ impl<'g> Disturber<'g> {
     pub fn leave_garbage(&mut self, seed: u64, stack_bytes: u32) -> Result<(), RoleError> {
         let fault = |refusal: DriverError| refusal.into_role_error("leave garbage in the device");
         self.fill_stacks(seed, stack_bytes)
-            .and_then(|()| self.scatter(seed, self.blocks()))
+            .and_then(|()| self.launch_garbage(seed, self.blocks()))
             .and_then(|()| self.gpu.synchronize())
             .map_err(fault)?;
         let mut mark = [0; size_of::<u32>()];
         self.marks.read(0, &mut mark).map_err(fault)?;
         self.forget_launches()?;
         let words = self.shared_bytes / 4;
-        if u32::from_le_bytes(mark) == mark_of_the_first_block(seed, words) {
+        if u32::from_le_bytes(mark) == first_block_mark(seed, words) {
             Ok(())
         } else {
             Err(RoleError::Job(
@@ -110,25 +112,28 @@ impl<'g> Disturber<'g> {
     ///
     /// # Errors
     /// A [`RoleError`] where the driver refuses.
-    pub fn accompany(&mut self, seed: u64) -> Result<Option<Company>, RoleError> {
+    pub fn start_concurrent_blocks(
+        &mut self,
+        seed: u64,
+    ) -> Result<Option<ConcurrentBlocks>, RoleError> {
         let fault =
             |refusal: DriverError| refusal.into_role_error("run blocks beside a candidate's");
         let grid = self.multiprocessors / 2;
-        if self.alone || grid == 0 {
+        if self.lacks_concurrency || grid == 0 {
             return Ok(None);
         }
-        let company = self.start(seed, grid).map_err(fault)?;
+        let concurrent = self.start(seed, grid).map_err(fault)?;
         // A launch of this module on the candidate's stream must end while the concurrent blocks are still running.
-        self.scatter(seed, 1)
-            .and_then(|()| driver::settle())
+        self.launch_garbage(seed, 1)
+            .and_then(|()| driver::synchronize_own_stream())
             .map_err(fault)?;
-        let beside = !company.is_gone();
+        let beside = !concurrent.have_ended();
         self.forget_launches()?;
         if beside {
-            return Ok(Some(company));
+            return Ok(Some(concurrent));
         }
-        self.alone = true;
-        company.leave().map_err(fault)?;
+        self.lacks_concurrency = true;
+        concurrent.stop().map_err(fault)?;
         Ok(None)
     }
 
@@ -160,7 +165,7 @@ impl<'g> Disturber<'g> {
         kernel.launch(shape, &[seed.to_le_bytes().to_vec()])
     }
 
-    fn scatter(&mut self, seed: u64, blocks: u32) -> Result<(), DriverError> {
+    fn launch_garbage(&mut self, seed: u64, blocks: u32) -> Result<(), DriverError> {
         let bytes = blocks as usize * size_of::<u32>();
         self.marks.fill(0, bytes, 0)?;
         let kernel = self.entry("leave_garbage")?;
@@ -173,31 +178,31 @@ impl<'g> Disturber<'g> {
         kernel.launch(shape, &arguments)
     }
 
-    fn start(&self, seed: u64, grid: u32) -> Result<Company, DriverError> {
-        let bytes = COMPANY_WORDS as usize * size_of::<u32>();
-        let company = Company {
+    fn start(&self, seed: u64, grid: u32) -> Result<ConcurrentBlocks, DriverError> {
+        let bytes = CONCURRENT_WORDS as usize * size_of::<u32>();
+        let concurrent = ConcurrentBlocks {
             stream: Stream::new()?,
-            leave: Shared::pinned()?,
-            gone: Shared::pinned()?,
+            stop: SharedWord::pinned()?,
+            ended_flag: SharedWord::pinned()?,
             _memory: Allocation::new(bytes)?,
         };
         let turns = if self.gpu.emulator().is_some() {
-            EMULATED_TURNS
+            EMULATED_MAX_ITERATIONS
         } else {
-            TURNS
+            MAX_ITERATIONS
         };
         let kernel = self.entry("keep_company")?;
         let arguments = [
             seed.to_le_bytes().to_vec(),
-            company._memory.base().to_le_bytes().to_vec(),
-            COMPANY_WORDS.to_le_bytes().to_vec(),
-            company.leave.address().to_le_bytes().to_vec(),
-            company.gone.address().to_le_bytes().to_vec(),
+            concurrent._memory.base().to_le_bytes().to_vec(),
+            CONCURRENT_WORDS.to_le_bytes().to_vec(),
+            concurrent.stop.address().to_le_bytes().to_vec(),
+            concurrent.ended_flag.address().to_le_bytes().to_vec(),
             turns.to_le_bytes().to_vec(),
         ];
-        let shape = self.shape(grid, COMPANY_THREADS);
-        kernel.launch_beside(shape, &arguments, &company.stream)?;
-        Ok(company)
+        let shape = self.shape(grid, CONCURRENT_THREADS);
+        kernel.launch_beside(shape, &arguments, &concurrent.stream)?;
+        Ok(concurrent)
     }
 
     /// A kernel that may use the largest dynamic shared memory of a block.
@@ -222,7 +227,7 @@ impl<'g> Disturber<'g> {
         let Some(emulator) = self.gpu.emulator() else {
             return Ok(());
         };
-        let reports = emulator.take()?;
+        let reports = emulator.take_reports()?;
         let found = reports.iter().flat_map(|report| &report.findings).next();
         match found {
             None => Ok(()),
@@ -234,32 +239,32 @@ impl<'g> Disturber<'g> {
     }
 }
 
-impl Company {
+impl ConcurrentBlocks {
     /// Returns true if the blocks have ended, on request or by themselves.
-    pub fn is_gone(&self) -> bool {
-        self.gone.value() != 0
+    pub fn have_ended(&self) -> bool {
+        self.ended_flag.value() != 0
     }
 
     /// Makes the blocks end and waits for it.
     ///
     /// # Errors
     /// The driver's error, which may be the error of another launch on the device.
-    pub fn leave(mut self) -> Result<(), DriverError> {
-        self.leave.set(1);
+    pub fn stop(mut self) -> Result<(), DriverError> {
+        self.stop.set(1);
         self.stream.synchronize()
     }
 }
 
-impl Drop for Company {
+impl Drop for ConcurrentBlocks {
     fn drop(&mut self) {
-        self.leave.set(1);
+        self.stop.set(1);
         // The blocks must end before their memory is freed. An error belongs to the launches beside them.
         let _ = self.stream.synchronize();
     }
 }
 
 /// The value that the first block must have written, computed on the host.
-fn mark_of_the_first_block(seed: u64, words: u32) -> u32 {
+fn first_block_mark(seed: u64, words: u32) -> u32 {
     let next = |state: u32| state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
     #[expect(
         clippy::cast_possible_truncation,

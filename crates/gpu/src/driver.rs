@@ -9,8 +9,8 @@ mod event;
 mod memory;
 mod module;
 mod persisting;
+mod special_memory;
 mod stream;
-mod unusual;
 
 use cudarc::driver::result;
 use cudarc::driver::sys::{self, CUdevice_attribute};
@@ -22,12 +22,12 @@ use emulator::Emulator;
 pub use event::Stopwatch;
 pub use memory::{Allocation, Guard};
 pub use module::{Kernel, Module, Shape, Variable};
-pub use stream::{Stream, settle};
-pub use unusual::{Mapped, Shared};
+pub use special_memory::{MappedMemory, SharedWord};
+pub use stream::{Stream, synchronize_own_stream};
 
 /// The entry points that every role needs. Event times and the device's identity have two versions each, which are
 /// looked up at their use.
-const NEEDED: [&str; 37] = [
+const REQUIRED: [&str; 37] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -107,7 +107,7 @@ impl Gpu {
         if !unsafe { sys::is_culib_present() } {
             return Err(RoleError::NoDriver);
         }
-        if let Some(missing) = NEEDED.iter().find(|symbol| !is_exported(symbol)) {
+        if let Some(missing) = REQUIRED.iter().find(|symbol| !is_exported(symbol)) {
             return Err(RoleError::OldDriver {
                 symbol: (*missing).to_owned(),
             });
@@ -136,8 +136,8 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn guarded(&self, bytes: usize, guard: Guard) -> Result<Allocation, DriverError> {
-        Allocation::guarded(bytes, guard, self.ordinal)
+    pub fn allocate_guarded(&self, bytes: usize, guard: Guard) -> Result<Allocation, DriverError> {
+        Allocation::new_guarded(bytes, guard, self.ordinal)
     }
 
     /// Waits until everything launched has ended. The first error of these launches is returned here.
@@ -223,7 +223,7 @@ impl Gpu {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn reaches_pageable_memory(&self) -> Result<bool, DriverError> {
+    pub fn can_access_pageable_memory(&self) -> Result<bool, DriverError> {
         self.attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS)
             .map(|value| value != 0)
     }
@@ -240,10 +240,10 @@ impl Gpu {
         // The second version differs only for partitions of a card, and drivers before 570 lack it.
         let (call, ask) = symbol::<Ask>("cuDeviceGetUuid_v2")
             .or_else(|| symbol::<Ask>("cuDeviceGetUuid"))
-            .ok_or_else(|| missing("cuDeviceGetUuid"))?;
+            .ok_or_else(|| unsupported_error("cuDeviceGetUuid"))?;
         let mut uuid = sys::CUuuid { bytes: [0; 16] };
         // SAFETY: `Ask` is the function's type in NVIDIA's header, and the pointer is valid for a write.
-        accepted(call, unsafe { ask(&raw mut uuid, self.ordinal) })?;
+        check_code(call, unsafe { ask(&raw mut uuid, self.ordinal) })?;
         let hex = |from: usize, to: usize| -> String {
             uuid.bytes[from..to]
                 .iter()
@@ -271,15 +271,15 @@ impl Drop for Gpu {
 
 thread_local! {
     /// The first error of a destructor that has not been reported yet.
-    static RELEASE: std::cell::Cell<Option<DriverError>> = const { std::cell::Cell::new(None) };
+    static RELEASE_ERROR: std::cell::Cell<Option<DriverError>> = const { std::cell::Cell::new(None) };
 }
 
-/// Keeps an error of a destructor until [`releases`] reports it. It must neither be lost nor be reported by the next
+/// Keeps an error of a destructor until [`take_release_error`] reports it. It must neither be lost nor be reported by the next
 /// unrelated call.
-fn note_release(released: Result<(), DriverError>) {
+fn record_release_error(released: Result<(), DriverError>) {
     if let Err(refusal) = released {
-        let first = RELEASE.take().unwrap_or(refusal);
-        RELEASE.set(Some(first));
+        let first = RELEASE_ERROR.take().unwrap_or(refusal);
+        RELEASE_ERROR.set(Some(first));
     }
 }
 
@@ -287,8 +287,8 @@ fn note_release(released: Result<(), DriverError>) {
 ///
 /// # Errors
 /// The first error of a destructor.
-pub fn releases() -> Result<(), DriverError> {
-    RELEASE.take().map_or(Ok(()), Err)
+pub fn take_release_error() -> Result<(), DriverError> {
+    RELEASE_ERROR.take().map_or(Ok(()), Err)
 }
 
 /// Adds the function's name to cudarc's error.
@@ -304,7 +304,7 @@ fn checked<T>(
 }
 
 /// The same for a function called without cudarc, whose error code may be newer than the bindings.
-fn accepted(call: &'static str, code: u32) -> Result<(), DriverError> {
+fn check_code(call: &'static str, code: u32) -> Result<(), DriverError> {
     if code == 0 {
         return Ok(());
     }
@@ -316,8 +316,8 @@ fn accepted(call: &'static str, code: u32) -> Result<(), DriverError> {
 }
 
 /// The error for a function that the driver lacks although it is old enough to be expected.
-fn missing(call: &'static str) -> DriverError {
-    accepted(call, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32)
+fn unsupported_error(call: &'static str) -> DriverError {
+    check_code(call, sys::CUresult::CUDA_ERROR_NOT_SUPPORTED as u32)
         .expect_err("the code is not zero")
 }
 

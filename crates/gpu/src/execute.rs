@@ -18,18 +18,18 @@ use crate::disturb::Disturber;
 use crate::driver::emulator::LaunchReport;
 use crate::driver::{self, DriverError, Gpu, Kernel, Module, Shape, Stopwatch};
 use crate::role_error::RoleError;
-use resident::changed;
+use resident::changed_constants;
 
 pub use batch::{Batch, BufferSet};
 pub use error::{ExecuteError, device_fault};
-pub use resident::{Buffer, Resident};
+pub use resident::{Buffer, DeviceBuffer};
 
 /// Dynamic shared memory in bytes that every kernel may use without raising its limit.
 const SHARED_WITHOUT_ASKING: u32 = 48 << 10;
 
 /// An image on a device, with the resources of its kernels.
 #[derive(Debug)]
-pub struct Loaded<'a> {
+pub struct LoadedImage<'a> {
     gpu: &'a Gpu,
     module: Module,
     kernels: BTreeMap<&'a str, &'a KernelResources>,
@@ -37,7 +37,7 @@ pub struct Loaded<'a> {
 
 /// Parameters of a pass.
 #[derive(Debug, Clone, Copy)]
-pub struct Manner {
+pub struct PassOptions {
     /// Seed of poison and red zones.
     pub poison: u64,
     /// Placement of buffers in their allocations.
@@ -49,7 +49,7 @@ pub struct Manner {
 
 /// Disturbance of the device around a pass.
 #[derive(Debug)]
-pub struct Around<'d, 'g> {
+pub struct DisturbanceRequest<'d, 'g> {
     /// Performs the disturbance.
     pub disturber: &'d mut Disturber<'g>,
     /// The disturbance that the job asks for.
@@ -58,9 +58,9 @@ pub struct Around<'d, 'g> {
 
 /// Outcome of one pass through a plan.
 #[derive(Debug, Default)]
-pub struct Pass {
+pub struct PassOutcome {
     /// The buffers in the order of the request; empty if they could not be allocated.
-    pub buffers: Vec<Resident>,
+    pub buffers: Vec<DeviceBuffer>,
     /// Launches that the driver accepted, as the plan states them.
     pub launched: Vec<ResolvedLaunch>,
     /// The emulated device's report on each launch.
@@ -77,7 +77,7 @@ pub struct Pass {
     pub unprotected: bool,
 }
 
-impl<'a> Loaded<'a> {
+impl<'a> LoadedImage<'a> {
     /// Loads an image.
     ///
     /// # Errors
@@ -108,16 +108,16 @@ impl<'a> Loaded<'a> {
     /// # Errors
     /// A [`RoleError`] for a plan that contradicts the buffers or kernels, and for a failure of the emulated device's
     /// interface. A refusal of the driver is part of the pass.
-    pub fn pass(
+    pub fn execute_plan(
         &self,
         plan: &ResolvedPlan,
         buffers: Vec<Buffer>,
-        manner: Manner,
-        around: Option<Around<'_, '_>>,
-    ) -> Result<Pass, RoleError> {
-        let mut pass = Pass::default();
+        options: PassOptions,
+        disturbance_request: Option<DisturbanceRequest<'_, '_>>,
+    ) -> Result<PassOutcome, RoleError> {
+        let mut pass = PassOutcome::default();
         for buffer in buffers {
-            match self.place_for(plan, buffer, manner) {
+            match self.allocate_for_plan(plan, buffer, options) {
                 Ok((resident, may_be_written)) => {
                     pass.unprotected |= may_be_written;
                     pass.buffers.push(resident);
@@ -130,20 +130,20 @@ impl<'a> Loaded<'a> {
                 Err(ExecuteError::Role(error)) => return Err(error),
             }
         }
-        let mut company = None;
-        if let Some(Around {
+        let mut concurrent = None;
+        if let Some(DisturbanceRequest {
             disturber,
             disturbance,
-        }) = around
+        }) = disturbance_request
         {
             if disturbance.garbage {
-                disturber.leave_garbage(manner.poison, self.stack_bytes())?;
+                disturber.leave_garbage(options.poison, self.stack_bytes())?;
             }
             if disturbance.company {
-                company = disturber.accompany(manner.poison)?;
+                concurrent = disturber.start_concurrent_blocks(options.poison)?;
             }
         }
-        let waiting = match (&company, manner.timed) {
+        let waiting = match (&concurrent, options.timed) {
             (_, true) => Waiting::Events,
             (None, false) => Waiting::Device,
             // The concurrent blocks end only on request.
@@ -154,16 +154,16 @@ impl<'a> Loaded<'a> {
             Err(ExecuteError::Device(fault)) => pass.fault = Some(fault),
             Err(ExecuteError::Role(error)) => return Err(error),
         }
-        if let Some(company) = company {
-            pass.outlasted = company.is_gone();
-            let left = company.leave();
+        if let Some(concurrent) = concurrent {
+            pass.outlasted = concurrent.have_ended();
+            let left = concurrent.stop();
             // After a fault of the candidate all further calls are refused as well.
             if let (Err(refusal), None) = (left, &pass.fault) {
                 return Err(refusal.into_role_error("end the blocks beside a candidate's"));
             }
         }
         if let Some(emulator) = self.gpu.emulator() {
-            pass.reports = emulator.take()?;
+            pass.reports = emulator.take_reports()?;
             let ran = pass
                 .reports
                 .iter()
@@ -184,7 +184,7 @@ impl<'a> Loaded<'a> {
     fn run_steps(
         &self,
         plan: &ResolvedPlan,
-        pass: &mut Pass,
+        pass: &mut PassOutcome,
         waiting: Waiting,
     ) -> Result<(), ExecuteError> {
         let timed = waiting == Waiting::Events;
@@ -192,7 +192,7 @@ impl<'a> Loaded<'a> {
         let mut steps = Vec::new();
         let buffers = pass.buffers.iter().collect::<Vec<_>>();
         for step in &plan.steps {
-            steps.push(self.prepare(step, &buffers)?);
+            steps.push(self.prepare_step(step, &buffers)?);
         }
         let watch = if timed {
             Some(Stopwatch::start()?)
@@ -217,35 +217,35 @@ impl<'a> Loaded<'a> {
                     let settled = launched.and_then(|()| match waiting {
                         Waiting::Events => Ok(()),
                         Waiting::Device => self.gpu.synchronize(),
-                        Waiting::OwnStream => driver::settle(),
+                        Waiting::OwnStream => driver::synchronize_own_stream(),
                     });
                     settled.map_err(|error| ExecuteError::Device(device_fault(error, number)))?;
                 }
             }
             // The constant buffers are compared after each of several launches, unless that would be timed.
             if !timed && steps.len() > 1 {
-                pass.changed.extend(changed(&pass.buffers)?);
+                pass.changed.extend(changed_constants(&pass.buffers)?);
             }
         }
         match watch {
             Some(watch) => pass.event_us = Some(watch.stop()?),
-            None if waiting == Waiting::OwnStream => driver::settle()?,
+            None if waiting == Waiting::OwnStream => driver::synchronize_own_stream()?,
             None => self.gpu.synchronize()?,
         }
         Ok(())
     }
 
     /// Looks up the kernel and the buffers that a step names.
-    fn prepare<'s>(
+    fn prepare_step<'s>(
         &'s self,
         step: &'s ResolvedStep,
-        buffers: &[&Resident],
+        buffers: &[&DeviceBuffer],
     ) -> Result<Prepared<'s>, ExecuteError> {
         let planned = match step {
             ResolvedStep::Kernel(planned) => planned,
             ResolvedStep::Memset { buffer, byte } => {
                 return Ok(Prepared::Fill {
-                    buffer: find(buffers, buffer)?,
+                    buffer: find_buffer(buffers, buffer)?,
                     byte: *byte,
                 });
             }
@@ -267,7 +267,7 @@ impl<'a> Loaded<'a> {
         let arguments = planned
             .arguments
             .iter()
-            .map(|argument| encode(argument, buffers))
+            .map(|argument| encode_argument(argument, buffers))
             .collect::<Result<Vec<_>, _>>()?;
         let static_bytes = needs.map_or(0, |kernel| kernel.static_shared_bytes);
         let kernel = self.module.kernel(&planned.kernel)?;
@@ -319,10 +319,13 @@ impl Launch<'_> {
 }
 
 /// The bytes of one argument.
-fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>, RoleError> {
+fn encode_argument(
+    argument: &ResolvedArgument,
+    buffers: &[&DeviceBuffer],
+) -> Result<Vec<u8>, RoleError> {
     Ok(match argument {
         ResolvedArgument::Buffer(name) => {
-            let address = buffers[find(buffers, name)?].address();
+            let address = buffers[find_buffer(buffers, name)?].address();
             address.to_le_bytes().to_vec()
         }
         ResolvedArgument::I32(value) => value.to_le_bytes().to_vec(),
@@ -333,7 +336,7 @@ fn encode(argument: &ResolvedArgument, buffers: &[&Resident]) -> Result<Vec<u8>,
 }
 
 /// The position of the only buffer of a name.
-fn find(buffers: &[&Resident], name: &str) -> Result<usize, RoleError> {
+fn find_buffer(buffers: &[&DeviceBuffer], name: &str) -> Result<usize, RoleError> {
     let mut named = buffers
         .iter()
         .enumerate()

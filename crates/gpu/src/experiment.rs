@@ -61,7 +61,11 @@ fn budget(experiment: &Experiment) -> Option<u64> {
 }
 
 /// A reply with the outcome only.
-fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply, RoleError> {
+fn reply_with_end(
+    gpu: &Gpu,
+    end: End,
+    message: Option<String>,
+) -> Result<ExperimentReply, RoleError> {
     Ok(ExperimentReply {
         device: gpu.describe()?,
         end,
@@ -72,7 +76,7 @@ fn ended(gpu: &Gpu, end: End, message: Option<String>) -> Result<ExperimentReply
     })
 }
 
-fn words(refusal: &DriverError) -> String {
+fn describe_error(refusal: &DriverError) -> String {
     format!(
         "{} answered {} ({})",
         refusal.call, refusal.code, refusal.name

@@ -23,7 +23,7 @@ const EQUAL_ROWS: u64 = 4;
 const RUN: u64 = 8;
 
 /// Magnitude of an element changed by [`Alteration::Struck`]: large among ordinary values, and exact in every type.
-const STROKE: f64 = 8.0;
+const STRUCK_MAGNITUDE: f64 = 8.0;
 /// One in this many elements is NaN or infinite in [`Distribution::Specials`], besides three that always are.
 const SPECIAL_IN: f64 = 1e4;
 
@@ -62,7 +62,11 @@ fn alter(alteration: Alteration, first: u64, values: &mut [f64]) {
                 .checked_sub(first)
                 .and_then(|at| usize::try_from(at).ok());
             if let Some(value) = inside.and_then(|at| values.get_mut(at)) {
-                *value = if *value > 0.0 { -STROKE } else { STROKE };
+                *value = if *value > 0.0 {
+                    -STRUCK_MAGNITUDE
+                } else {
+                    STRUCK_MAGNITUDE
+                };
             }
         }
         Alteration::Rounded(bits) => {

@@ -13,6 +13,7 @@ mod clocks;
 pub mod compare;
 mod compile;
 pub mod confine;
+mod connection;
 pub mod cubin;
 mod cycles;
 mod disassemble;
@@ -22,12 +23,11 @@ mod driver;
 mod execute;
 mod experiment;
 pub mod inputs;
-mod line;
+mod launch_facts;
 #[expect(unsafe_code, reason = "the management library is a C library")]
 mod nvml;
 #[expect(unsafe_code, reason = "the compiler is a C library")]
 mod nvrtc;
-mod observe;
 mod probe;
 pub mod role;
 mod role_error;

@@ -19,7 +19,7 @@ const SUSTAINED: c_uint = 0xffff_ff01;
 /// `NVML_ERROR_INSUFFICIENT_SIZE`: there are more processes than the array has room for.
 const TOO_SMALL: c_int = 7;
 /// `NVML_ERROR_TIMEOUT`: no event occurred.
-const NOTHING_CAME: c_int = 10;
+const TIMEOUT: c_int = 10;
 /// `NVML_CLOCK_SM`.
 const SM_CLOCK: c_uint = 1;
 /// `NVML_TEMPERATURE_GPU`.
@@ -31,7 +31,7 @@ const SINCE_LOADED: c_uint = 0;
 /// `nvmlEventTypeXidCriticalError`.
 const XID_EVENT: c_ulonglong = 8;
 /// Most faults that one query counts.
-const MOST_EVENTS: u32 = 1000;
+const MAX_EVENTS: u32 = 1000;
 /// First capacity of the array of processes.
 const ROOM: usize = 64;
 
@@ -68,7 +68,7 @@ pub struct Card {
 
 /// The reason why clocks were not changed.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unset {
+pub enum ClockError {
     /// The process lacks the permission.
     Forbidden,
     /// The card or its library does not support it.
@@ -102,7 +102,7 @@ impl Card {
             ));
         }
         card.device = device;
-        card.events = card.listen();
+        card.events = card.subscribe_to_faults();
         Ok(card)
     }
 
@@ -116,7 +116,7 @@ impl Card {
     }
 
     /// Subscribes to faults; none on a card that does not report them.
-    fn listen(&self) -> Option<Events> {
+    fn subscribe_to_faults(&self) -> Option<Events> {
         type Create = unsafe extern "C" fn(*mut Events) -> c_int;
         type Register = unsafe extern "C" fn(Device, c_ulonglong, Events) -> c_int;
         let create = self.function::<Create>("nvmlEventSetCreate").ok()?;
@@ -134,37 +134,41 @@ impl Card {
 
     /// Clock of the multiprocessors, MHz.
     pub fn sm_mhz(&self) -> Option<u32> {
-        self.ask_two("nvmlDeviceGetClockInfo", SM_CLOCK)
+        self.query_with_argument("nvmlDeviceGetClockInfo", SM_CLOCK)
     }
 
     /// Locks the multiprocessors to the clock that the card sustains under any load, until the clocks are unlocked,
     /// the driver is unloaded or the system restarts.
     ///
     /// # Errors
-    /// [`Unset`].
-    pub fn lock_clocks(&self) -> Result<(), Unset> {
+    /// [`ClockError`].
+    pub fn lock_clocks(&self) -> Result<(), ClockError> {
         type Lock = unsafe extern "C" fn(Device, c_uint, c_uint) -> c_int;
         let name = "nvmlDeviceSetGpuLockedClocks";
-        let lock = self.function::<Lock>(name).map_err(Unset::Impossible)?;
+        let lock = self
+            .function::<Lock>(name)
+            .map_err(ClockError::Impossible)?;
         // SAFETY: `Lock` is the function's type in nvml.h, and the card was created by the library.
-        unset(name, unsafe { lock(self.device, SUSTAINED, SUSTAINED) })
+        clock_result(name, unsafe { lock(self.device, SUSTAINED, SUSTAINED) })
     }
 
     /// Unlocks the clocks.
     ///
     /// # Errors
-    /// [`Unset`].
-    pub fn free_clocks(&self) -> Result<(), Unset> {
+    /// [`ClockError`].
+    pub fn unlock_clocks(&self) -> Result<(), ClockError> {
         type Free = unsafe extern "C" fn(Device) -> c_int;
         let name = "nvmlDeviceResetGpuLockedClocks";
-        let free = self.function::<Free>(name).map_err(Unset::Impossible)?;
+        let free = self
+            .function::<Free>(name)
+            .map_err(ClockError::Impossible)?;
         // SAFETY: `Free` is the function's type in nvml.h, and the card was created by the library.
-        unset(name, unsafe { free(self.device) })
+        clock_result(name, unsafe { free(self.device) })
     }
 
     /// Temperature in degrees Celsius.
     pub fn celsius(&self) -> Option<u32> {
-        self.ask_two("nvmlDeviceGetTemperature", CORE_TEMPERATURE)
+        self.query_with_argument("nvmlDeviceGetTemperature", CORE_TEMPERATURE)
     }
 
     /// Bit mask of reasons for a reduced clock. Drivers before 530 have the function under an older name.
@@ -230,17 +234,17 @@ impl Card {
             // SAFETY: `Wait` is the function's type in nvml.h, the set was created by the library, and the pointer is
             // valid for a write.
             match unsafe { wait(events, &raw mut event, 0) } {
-                SUCCESS if count < MOST_EVENTS => {
+                SUCCESS if count < MAX_EVENTS => {
                     count += u32::from(event.kind & XID_EVENT != 0);
                 }
-                SUCCESS | NOTHING_CAME => return Some(count),
+                SUCCESS | TIMEOUT => return Some(count),
                 _ => return None,
             }
         }
     }
 
     /// A numeric query with one further argument.
-    fn ask_two(&self, name: &str, which: c_uint) -> Option<u32> {
+    fn query_with_argument(&self, name: &str, which: c_uint) -> Option<u32> {
         type Ask = unsafe extern "C" fn(Device, c_uint, *mut c_uint) -> c_int;
         let ask = self.function::<Ask>(name).ok()?;
         let mut value = 0;
@@ -261,10 +265,10 @@ impl Card {
 }
 
 /// Converts the return code of a change of clocks.
-fn unset(name: &str, code: c_int) -> Result<(), Unset> {
+fn clock_result(name: &str, code: c_int) -> Result<(), ClockError> {
     match code {
         SUCCESS => Ok(()),
-        NO_PERMISSION => Err(Unset::Forbidden),
-        code => Err(Unset::Impossible(format!("{name} returned {code}"))),
+        NO_PERMISSION => Err(ClockError::Forbidden),
+        code => Err(ClockError::Impossible(format!("{name} returned {code}"))),
     }
 }

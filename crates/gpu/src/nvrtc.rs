@@ -15,7 +15,7 @@ use cudarc::nvrtc::sys;
 use crate::role_error::RoleError;
 
 /// The entry points that the calls below need.
-const NEEDED: [&str; 9] = [
+const REQUIRED: [&str; 9] = [
     "nvrtcVersion",
     "nvrtcCreateProgram",
     "nvrtcCompileProgram",
@@ -74,7 +74,7 @@ impl Toolchain {
         if !unsafe { sys::is_culib_present() } {
             return Err(RoleError::NoToolchain);
         }
-        for symbol in NEEDED {
+        for symbol in REQUIRED {
             if !is_exported(symbol) {
                 return Err(RoleError::OldToolchain { symbol });
             }

@@ -38,12 +38,12 @@ pub fn probe(job: &ProbeJob) -> Result<ProbeReply, RoleError> {
 }
 
 pub(crate) fn probe_on(gpu: &Gpu, job: &ProbeJob) -> ProbeReply {
-    let vitals = match examine(gpu) {
+    let vitals = match check_health(gpu) {
         Ok(vitals) => vitals,
-        Err(Ailment::Refused(action, refusal)) => {
+        Err(Defect::Refused(action, refusal)) => {
             return unusable(&refusal.into_role_error(action));
         }
-        Err(Ailment::Wrong(reason)) => {
+        Err(Defect::Wrong(reason)) => {
             return ProbeReply::Unusable {
                 reason: format!("{reason}: reset the GPU"),
             };
@@ -85,15 +85,15 @@ pub(crate) fn unusable(fault: &RoleError) -> ProbeReply {
 }
 
 /// A defect of a device.
-enum Ailment {
+enum Defect {
     /// It refuses an action.
     Refused(&'static str, DriverError),
     /// It performs an action wrongly.
     Wrong(&'static str),
 }
 
-fn examine(gpu: &Gpu) -> Result<HealthReadings, Ailment> {
-    let refused = |action| move |refusal| Ailment::Refused(action, refusal);
+fn check_health(gpu: &Gpu) -> Result<HealthReadings, Defect> {
+    let refused = |action| move |refusal| Defect::Refused(action, refusal);
     let free_bytes = gpu
         .free_memory()
         .map_err(refused("ask for free device memory"))?;
@@ -102,16 +102,16 @@ fn examine(gpu: &Gpu) -> Result<HealthReadings, Ailment> {
     } else {
         PATTERN_BYTES
     };
-    let copied = keeps_a_pattern(bytes).map_err(refused("write and read device memory"))?;
+    let copied = time_pattern_copy(bytes).map_err(refused("write and read device memory"))?;
     let Some(microseconds) = copied else {
-        return Err(Ailment::Wrong(
+        return Err(Defect::Wrong(
             "device memory does not keep what is written to it",
         ));
     };
-    let computed = match knows_the_answer() {
+    let computed = match computes_known_product() {
         Ok(true) => true,
         Ok(false) => {
-            return Err(Ailment::Wrong(
+            return Err(Defect::Wrong(
                 "the device computes a matrix product that is not the known one",
             ));
         }
@@ -129,7 +129,7 @@ fn examine(gpu: &Gpu) -> Result<HealthReadings, Ailment> {
 
 /// Writes a pattern that no earlier process can have left, and reads it back. Returns the device's time for both in
 /// microseconds, or none if the bytes differ.
-fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, DriverError> {
+fn time_pattern_copy(bytes: usize) -> Result<Option<f64>, DriverError> {
     let seed = u64::from(std::process::id());
     let pattern = inputs::poison(seed, "probe", "pattern", bytes);
     let mut allocation = Allocation::new(bytes)?;
@@ -143,7 +143,7 @@ fn keeps_a_pattern(bytes: usize) -> Result<Option<f64>, DriverError> {
 }
 
 /// Returns true if the device's product of two matrices equals the known result.
-fn knows_the_answer() -> Result<bool, DriverError> {
+fn computes_known_product() -> Result<bool, DriverError> {
     let (left, right) = (factor(1), factor(2));
     let module = Module::load(KERNEL.as_bytes())?;
     let kernel = module.kernel("known_answer")?;

@@ -21,9 +21,9 @@ use domain::role::{
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::confine::{self, Needs, SystemCalls};
+use crate::confine::{self, Permissions, SystemCalls};
+use crate::connection::Connection;
 use crate::driver::Gpu;
-use crate::line::Line;
 use crate::nvrtc::Toolchain;
 use crate::role_error::RoleError;
 use crate::{clocks, compile, disassemble, experiment, probe, run, time, verify, walls, watch};
@@ -57,61 +57,61 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
         eprintln!("walled ({holding})");
     }
     match role {
-        "compile" => exchange(Toolchain::load, |_, job: &CompileJob| {
+        "compile" => serve_job(Toolchain::load, |_, job: &CompileJob| {
             compile::prepare(job)?;
             create(&job.output)?;
-            confine(&for_compile(job))?;
+            confine(&compile_permissions(job))?;
             compile::compile(job)
         }),
-        "disassemble" => exchange(unprepared, |(), job: &DisassembleJob| {
-            confine(&for_disassembly(job))?;
+        "disassemble" => serve_job(no_preparation, |(), job: &DisassembleJob| {
+            confine(&disassembly_permissions(job))?;
             disassemble::disassemble(job)
         }),
-        "run" => converse(confined_to_its_folder, |gpu, job: &RunJob, line| {
-            run::run_on_line(gpu, job, line)
+        "run" => serve_conversation(open_confined_to_folder, |gpu, job: &RunJob, connection| {
+            run::run_on_connection(gpu, job, connection)
         }),
         // The role for a tool that attaches to the process, which is not possible if the process is confined. Only
         // the author of a kernel requests this, and only the tool's own output is believed.
-        "trace" => exchange(unprepared, |(), job: &RunJob| {
+        "trace" => serve_job(no_preparation, |(), job: &RunJob| {
             run::run_on(&Gpu::open()?, job)
         }),
-        "verify" => exchange(Gpu::open, |gpu, job: &VerifyJob| {
-            let write = created(job.checks.iter().map(|check| check.cache.clone()))?;
+        "verify" => serve_job(Gpu::open, |gpu, job: &VerifyJob| {
+            let write = create_all(job.checks.iter().map(|check| check.cache.clone()))?;
             let mut read = vec![job.reference.cubin.clone(), job.reference.ptx.clone()];
             read.extend(job.checks.iter().filter_map(|check| check.outputs.clone()));
-            confine(&for_device(gpu, read, write))?;
+            confine(&device_permissions(gpu, read, write))?;
             verify::verify_on(gpu, job)
         }),
-        "time" => converse(Gpu::open, |gpu, job: &TimeJob, line| {
+        "time" => serve_conversation(Gpu::open, |gpu, job: &TimeJob, connection| {
             let read = job
                 .sides
                 .values()
                 .chain(&job.disturber)
                 .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
                 .collect();
-            confine(&for_device(gpu, read, Vec::new()))?;
-            time::time_on(gpu, job, line)
+            confine(&device_permissions(gpu, read, Vec::new()))?;
+            time::time_on(gpu, job, connection)
         }),
-        "experiment" => exchange(Gpu::open, |gpu, job: &ExperimentJob| {
+        "experiment" => serve_job(Gpu::open, |gpu, job: &ExperimentJob| {
             let write = match &job.experiment {
-                Experiment::Case { record, .. } => created(record.parent().map(Path::to_owned))?,
+                Experiment::Case { record, .. } => create_all(record.parent().map(Path::to_owned))?,
                 Experiment::Measure { .. } => Vec::new(),
             };
-            confine(&for_device(gpu, vec![job.image.clone()], write))?;
+            confine(&device_permissions(gpu, vec![job.image.clone()], write))?;
             experiment::experiment_on(gpu, job)
         }),
-        "watch" => converse(unprepared, |(), job: &WatchJob, line| {
-            confine(&for_management())?;
-            watch::watch(job, line)
+        "watch" => serve_conversation(no_preparation, |(), job: &WatchJob, connection| {
+            confine(&management_permissions())?;
+            watch::watch(job, connection)
         }),
-        "clocks" => exchange(unprepared, |(), job: &ClocksJob| {
-            confine(&for_management())?;
+        "clocks" => serve_job(no_preparation, |(), job: &ClocksJob| {
+            confine(&management_permissions())?;
             Ok(clocks::set(job))
         }),
         // A device that cannot be opened is a result of the probe, not an error.
-        "probe" => exchange(unprepared, |(), job: &ProbeJob| match Gpu::open() {
+        "probe" => serve_job(no_preparation, |(), job: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
-                confine(&for_device(&gpu, Vec::new(), Vec::new()))?;
+                confine(&device_permissions(&gpu, Vec::new(), Vec::new()))?;
                 Ok(probe::probe_on(&gpu, job))
             }
             Err(fault) => Ok(probe::unusable(&fault)),
@@ -123,26 +123,30 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
 }
 
 /// The preparation of roles that need none.
-fn unprepared() -> Result<(), RoleError> {
+fn no_preparation() -> Result<(), RoleError> {
     Ok(())
 }
 
 /// Opens the device, then confines the process to the folder it was started in.
-fn confined_to_its_folder() -> Result<Gpu, RoleError> {
+fn open_confined_to_folder() -> Result<Gpu, RoleError> {
     let gpu = Gpu::open()?;
     let folder = env::current_dir().map_err(RoleError::file("find", Path::new(".")))?;
-    confine(&for_device(&gpu, vec![folder.clone()], vec![folder]))?;
+    confine(&device_permissions(
+        &gpu,
+        vec![folder.clone()],
+        vec![folder],
+    ))?;
     Ok(gpu)
 }
 
 /// The needs of a compilation. The compiler opens any file that the source names.
-fn for_compile(job: &CompileJob) -> Needs {
+fn compile_permissions(job: &CompileJob) -> Permissions {
     let mut read = vec![job.source.clone(), job.toolchain_headers.clone()];
     read.extend(job.headers.clone());
-    Needs {
+    Permissions {
         read,
         write: vec![job.output.clone()],
-        operate: Vec::new(),
+        control: Vec::new(),
         calls: SystemCalls::Computing,
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
@@ -152,11 +156,11 @@ fn for_compile(job: &CompileJob) -> Needs {
 
 /// The needs of the management library, which opens device files at its own discretion. No data of a candidate is in
 /// such a process.
-fn for_management() -> Needs {
-    Needs {
+fn management_permissions() -> Permissions {
+    Permissions {
         read: Vec::new(),
         write: Vec::new(),
-        operate: Vec::new(),
+        control: Vec::new(),
         calls: SystemCalls::Driver,
         restrict_files: false,
         memory_bytes: None,
@@ -165,11 +169,11 @@ fn for_management() -> Needs {
 }
 
 /// The needs of the disassembler.
-fn for_disassembly(job: &DisassembleJob) -> Needs {
-    Needs {
+fn disassembly_permissions(job: &DisassembleJob) -> Permissions {
+    Permissions {
         read: vec![job.program.clone(), job.cubin.clone()],
         write: Vec::new(),
-        operate: Vec::new(),
+        control: Vec::new(),
         calls: SystemCalls::Tool,
         restrict_files: true,
         memory_bytes: Some(confine::COMPILE_MEMORY_BYTES),
@@ -179,18 +183,18 @@ fn for_disassembly(job: &DisassembleJob) -> Needs {
 
 /// The needs of launching. The supervisor limits memory and time, because it knows which driver is loaded. It also
 /// decides whether files are restricted, because it has tested whether the driver works with the restriction.
-fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
+fn device_permissions(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Permissions {
     read.extend(env::var_os(FAULT_PLAN_VARIABLE).map(PathBuf::from));
-    let (calls, operate) = if gpu.emulator().is_some() {
+    let (calls, control) = if gpu.emulator().is_some() {
         (SystemCalls::Computing, Vec::new())
     } else {
-        read.extend(confine::card::read());
-        (SystemCalls::Driver, confine::card::operate())
+        read.extend(confine::nvidia_files::readable());
+        (SystemCalls::Driver, confine::nvidia_files::controllable())
     };
-    Needs {
+    Permissions {
         read,
         write,
-        operate,
+        control,
         calls,
         restrict_files: env::var_os(FILES_VARIABLE).is_none_or(|how| how != OPEN_FILES),
         memory_bytes: None,
@@ -199,13 +203,13 @@ fn for_device(gpu: &Gpu, mut read: Vec<PathBuf>, write: Vec<PathBuf>) -> Needs {
 }
 
 /// Confines the process and writes the level of confinement to standard error.
-fn confine(needs: &Needs) -> Result<(), RoleError> {
-    let level = confine::apply(needs)?;
+fn confine(permissions: &Permissions) -> Result<(), RoleError> {
+    let level = confine::apply(permissions)?;
     eprintln!("confined ({level})");
     Ok(())
 }
 
-fn created(folders: impl IntoIterator<Item = PathBuf>) -> Result<Vec<PathBuf>, RoleError> {
+fn create_all(folders: impl IntoIterator<Item = PathBuf>) -> Result<Vec<PathBuf>, RoleError> {
     let folders: Vec<PathBuf> = folders.into_iter().collect();
     folders.iter().try_for_each(|folder| create(folder))?;
     Ok(folders)
@@ -216,23 +220,23 @@ fn create(folder: &Path) -> Result<(), RoleError> {
 }
 
 /// Receives one job, passes it to `body` with the result of `prepare`, and sends the reply.
-fn exchange<P, J: DeserializeOwned, R: Serialize>(
+fn serve_job<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, RoleError>,
     body: impl FnOnce(&P, &J) -> Result<R, RoleError>,
 ) -> Result<(), RoleError> {
-    converse(prepare, |prepared: &P, job: &J, _| body(prepared, job))
+    serve_conversation(prepare, |prepared: &P, job: &J, _| body(prepared, job))
 }
 
 /// As [`exchange`], for a body that sends messages before its reply.
-fn converse<P, J: DeserializeOwned, R: Serialize>(
+fn serve_conversation<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, RoleError>,
-    body: impl FnOnce(&P, &J, &mut Line) -> Result<R, RoleError>,
+    body: impl FnOnce(&P, &J, &mut Connection) -> Result<R, RoleError>,
 ) -> Result<(), RoleError> {
-    let line = Line::inherited()?;
+    let connection = Connection::inherited()?;
     let prepared = prepare()?;
-    let (mut line, job) = line.ready()?;
-    let reply = body(&prepared, &job, &mut line)?;
-    line.say(&reply)
+    let (mut connection, job) = connection.receive_job()?;
+    let reply = body(&prepared, &job, &mut connection)?;
+    connection.send_reply(&reply)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! The role that runs a candidate: every execution of its job, in order, on one device.
+//! The role `run`: performs every execution of a candidate's job, in order, on one device.
 //!
-//! From the first launch on this process counts as hostile; what it reports is a claim. It
-//! holds no reference answer and no secret but the keys of inputs it has already been given.
+//! From the first launch on this process is not trusted, and its reports are claims. It holds no reference answer,
+//! and no secret except the keys of inputs that it has received.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,60 +16,67 @@ use domain::role::{
 use domain::task::Role;
 use domain::timing::CacheState;
 
+use crate::connection::Connection;
 use crate::disturb::Disturber;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{self, DriverError, Gpu};
-use crate::execute::{Around, Buffer, ExecuteError, Loaded, Manner, Pass, Resident, device_fault};
-use crate::line::Line;
+use crate::execute::{
+    Buffer, DeviceBuffer, DisturbanceRequest, ExecuteError, LoadedImage, PassOptions, PassOutcome,
+    device_fault,
+};
 use crate::role_error::RoleError;
-use crate::{inputs, observe};
+use crate::{inputs, launch_facts};
 
-/// Alignment of workspaces: what CUDA promises of every allocation, and no more.
+/// Alignment of workspaces in bytes, which CUDA guarantees for every allocation.
 const WORKSPACE_ALIGN: u64 = 256;
 
-/// Refusals of an image that no source can provoke: built for another architecture, or newer
-/// than the driver.
-const UNFIT_IMAGE: [u32; 2] = [
+/// Error codes of an image that no source can cause: the image was built for another architecture, or is newer than
+/// the driver.
+const UNFIT_IMAGE_CODES: [u32; 2] = [
     CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as u32,
     CUresult::CUDA_ERROR_UNSUPPORTED_PTX_VERSION as u32,
 ];
 
-/// Which elements of an output still held their poison, by case and tensor, in the execution
-/// before. On silicon an element counts as unwritten when that happens twice, with different
-/// poison: a written value may equal one pattern by chance.
-type Suspects = BTreeMap<(String, String), Survivors>;
+/// The elements of an output that still held their poison in the previous execution, by case and tensor. On a GPU an
+/// element counts as unwritten if that happens twice with different poison, because a written value may equal one
+/// poison pattern by chance.
+type PoisonedElements = BTreeMap<(String, String), SurvivingPoison>;
 
 /// Runs a job on the loaded driver's first device.
 ///
 /// # Errors
-/// A [`RoleError`] where the surroundings fail; what the candidate did is in the reply.
+/// A [`RoleError`] where the environment fails; the behaviour of the candidate is part of the reply.
 pub fn run(job: &RunJob) -> Result<RunReply, RoleError> {
     run_on(&Gpu::open()?, job)
 }
 
 pub(crate) fn run_on(gpu: &Gpu, job: &RunJob) -> Result<RunReply, RoleError> {
-    run_telling(gpu, job, |_| Ok(Next::Execution))
+    run_with_reports(gpu, job, |_| Ok(Next::Execution))
 }
 
-/// The same where each reply but the last is told, and answered with what to do, if the job asks
-/// for that.
-pub(crate) fn run_on_line(gpu: &Gpu, job: &RunJob, line: &mut Line) -> Result<RunReply, RoleError> {
-    run_telling(gpu, job, |reply| {
+/// As [`run_on`], but if the job asks for it, each reply except the last is sent over the connection, and the answer
+/// decides whether to go on.
+pub(crate) fn run_on_connection(
+    gpu: &Gpu,
+    job: &RunJob,
+    connection: &mut Connection,
+) -> Result<RunReply, RoleError> {
+    run_with_reports(gpu, job, |reply| {
         if !job.one_by_one {
             return Ok(Next::Execution);
         }
-        let next = line.ask(reply)?;
+        let next = connection.ask(reply)?;
         reply.executions.clear();
         reply.lines.clear();
         Ok(next)
     })
 }
 
-/// Makes the executions, and calls `tell` behind each with what was not told yet.
-fn run_telling(
+/// Performs the executions. After each one it calls `report` with the part of the reply that was not sent yet.
+fn run_with_reports(
     gpu: &Gpu,
     job: &RunJob,
-    mut tell: impl FnMut(&mut RunReply) -> Result<Next, RoleError>,
+    mut report: impl FnMut(&mut RunReply) -> Result<Next, RoleError>,
 ) -> Result<RunReply, RoleError> {
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
@@ -86,49 +93,50 @@ fn run_telling(
         Some(side) => Some(Disturber::new(gpu, &read_image(gpu, &side.image)?)?),
         None => None,
     };
-    let mut suspects = Suspects::new();
-    let mut warm: Option<Loaded<'_>> = None;
+    let mut poisoned_before = PoisonedElements::new();
+    let mut warm: Option<LoadedImage<'_>> = None;
     for execution in &job.executions {
-        // Every execution finds its module's variables as the source initialises them, so that
-        // nothing an earlier one left there can answer for it. Only one timed execution after
-        // another keeps the module, since a cold one would be timed with its loading.
+        // Every execution starts with its module's variables as the source initialises them, so that no result of an
+        // earlier execution is left in them. Only consecutive timed executions share a module, because otherwise the
+        // time would include the loading of the module.
         let timed = is_timed(gpu, execution);
         let module = match warm.take().filter(|_| timed) {
             Some(module) => Ok(module),
-            None => Loaded::new(gpu, &image, &job.kernels),
+            None => LoadedImage::new(gpu, &image, &job.kernels),
         };
         let loaded = match module {
             Ok(loaded) => loaded,
-            Err(refusal) if UNFIT_IMAGE.contains(&refusal.code) => {
+            Err(refusal) if UNFIT_IMAGE_CODES.contains(&refusal.code) => {
                 let action = "load the image; compile it with this driver's toolchain";
                 return Err(refusal.into_role_error(action));
             }
             Err(refusal) => {
-                reply.executions.push(refused(execution, &refusal));
-                tell(&mut reply)?;
+                reply.executions.push(refused_image(execution, &refusal));
+                report(&mut reply)?;
                 break;
             }
         };
         let around = disturber.as_mut();
-        let (facts, lines) = execute(gpu, &loaded, job, execution, around, &mut suspects)?;
+        let (facts, lines) = execute(gpu, &loaded, job, execution, around, &mut poisoned_before)?;
         reply.lines.extend(lines);
         let over = facts.fault.is_some();
         reply.executions.push(facts);
         if !over {
             warm = timed.then_some(loaded);
-            // The pass and, unless it is kept, the module are gone. An error in that is an error of
-            // something that ran, so that what it left cannot be believed.
-            driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
+            // The pass and, unless it is kept, the module are dropped. An error of their release belongs to something
+            // that ran, so its results cannot be trusted.
+            driver::take_release_error()
+                .map_err(|refusal| refusal.into_role_error("clear the device"))?;
         }
-        // An error of the device stays with the process, so nothing after it counts.
-        if tell(&mut reply)? == Next::Nothing || over {
+        // An error of the device remains in the process, so no later execution would count.
+        if report(&mut reply)? == Next::Nothing || over {
             break;
         }
     }
     Ok(reply)
 }
 
-/// How many of a launch's blocks an execution runs, if it is not to run all.
+/// Most blocks of a launch that an execution runs; none if it runs all.
 fn sample(execution: &Execution) -> Option<u64> {
     match execution.purpose {
         ExecutionPurpose::Model { blocks } => Some(blocks),
@@ -136,12 +144,12 @@ fn sample(execution: &Execution) -> Option<u64> {
     }
 }
 
-/// Whether an execution is timed by events. The emulated device's time is modelled.
+/// Returns true if an execution is timed by events. The emulated device's time is modelled.
 fn is_timed(gpu: &Gpu, execution: &Execution) -> bool {
     gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score
 }
 
-/// The form of an image that the loaded driver executes.
+/// The image in the form that the loaded driver executes.
 pub(crate) fn read_image(gpu: &Gpu, image: &Image) -> Result<Vec<u8>, RoleError> {
     if gpu.emulator().is_some() {
         return read(&image.ptx);
@@ -161,7 +169,7 @@ fn read(path: &Path) -> Result<Vec<u8>, RoleError> {
     fs::read(path).map_err(RoleError::file("read", path))
 }
 
-/// The registers of each kernel, which PTX does not say.
+/// The registers per thread of each kernel, which PTX does not contain.
 pub(crate) fn registers(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
     kernels
         .iter()
@@ -169,7 +177,7 @@ pub(crate) fn registers(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
         .collect()
 }
 
-/// What each kernel spills, which PTX does not show.
+/// The spilled bytes per thread of each kernel, which PTX does not contain.
 pub(crate) fn spills(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
     kernels
         .iter()
@@ -179,11 +187,11 @@ pub(crate) fn spills(kernels: &[KernelResources]) -> BTreeMap<String, u32> {
 
 fn execute(
     gpu: &Gpu,
-    loaded: &Loaded<'_>,
+    loaded: &LoadedImage<'_>,
     job: &RunJob,
     execution: &Execution,
     disturber: Option<&mut Disturber<'_>>,
-    suspects: &mut Suspects,
+    poisoned_before: &mut PoisonedElements,
 ) -> Result<(ExecutionFacts, Vec<LaunchLines>), RoleError> {
     if gpu.emulator().is_none() && sample(execution).is_some() {
         return Err(RoleError::Job(
@@ -209,35 +217,35 @@ fn execute(
             spills: spills(&job.kernels),
         })?;
     }
-    let pass = loaded.pass(
+    let pass = loaded.execute_plan(
         &execution.plan,
         buffers(execution),
-        Manner {
+        PassOptions {
             poison: execution.poison,
             placement: execution.placement,
             timed: is_timed(gpu, execution),
         },
-        disturber.map(|disturber| Around {
+        disturber.map(|disturber| DisturbanceRequest {
             disturber,
             disturbance: execution.disturbance,
         }),
     )?;
-    let mut facts = blank(execution.id);
+    let mut facts = empty_facts(execution.id);
     facts.event_us = pass.event_us;
     facts.outlasted = pass.outlasted;
     facts.unprotected = pass.unprotected;
     facts.fault.clone_from(&pass.fault);
-    facts.unsupported = observe::unsupported(&pass.reports);
+    facts.unsupported = launch_facts::unsupported(&pass.reports);
     facts.launches = if gpu.emulator().is_some() {
-        observe::launches(&pass.reports, &pass.launched)
+        launch_facts::launches(&pass.reports, &pass.launched)
     } else {
-        observe::accepted(&pass.launched)
+        launch_facts::accepted(&pass.launched)
     };
     if facts.fault.is_none()
         && sample(execution).is_none()
         && execution.placement != Placement::Bare
     {
-        match inspect(gpu, execution, &pass, suspects, &mut facts) {
+        match record_buffers(gpu, execution, &pass, poisoned_before, &mut facts) {
             Ok(()) => {}
             Err(ExecuteError::Device(fault)) => facts.fault = Some(fault),
             Err(ExecuteError::Role(error)) => return Err(error),
@@ -253,16 +261,17 @@ fn execute(
         .iter()
         .map(|buffer| (buffer.name.as_str(), buffer.start() as i64))
         .collect();
-    facts.findings = observe::findings(&pass.reports, &observe::Buffers { incomplete, starts });
+    facts.findings =
+        launch_facts::findings(&pass.reports, &launch_facts::Buffers { incomplete, starts });
     let lines = if job.lines {
-        observe::lines(execution.id, &pass.reports)
+        launch_facts::lines(execution.id, &pass.reports)
     } else {
         Vec::new()
     };
     Ok((facts, lines))
 }
 
-/// The buffers of an execution: inputs with their content, the rest poisoned.
+/// The buffers of an execution: inputs with their content, all others with poison.
 fn buffers(execution: &Execution) -> Vec<Buffer> {
     let tensors = execution.tensors.iter().map(|tensor| Buffer {
         name: tensor.name.clone(),
@@ -274,7 +283,7 @@ fn buffers(execution: &Execution) -> Vec<Buffer> {
     tensors.chain(workspaces(&execution.plan)).collect()
 }
 
-/// Bytes of the tensors and of the plan's workspaces.
+/// Total size of the tensors and of the plan's workspaces in bytes.
 fn used(execution: &Execution) -> u64 {
     let tensors = execution.tensors.iter();
     let tensors = tensors.map(|tensor| tensor.elements() * tensor.dtype.bytes());
@@ -282,7 +291,7 @@ fn used(execution: &Execution) -> u64 {
     tensors.chain(scratch).sum()
 }
 
-/// The scratch buffers of a plan.
+/// The workspaces of a plan.
 pub(crate) fn workspaces(plan: &domain::plan::ResolvedPlan) -> impl Iterator<Item = Buffer> {
     plan.workspaces.iter().map(|workspace| Buffer {
         name: workspace.name.clone(),
@@ -293,19 +302,19 @@ pub(crate) fn workspaces(plan: &domain::plan::ResolvedPlan) -> impl Iterator<Ite
     })
 }
 
-/// Reads every buffer back and notes what became of it.
-fn inspect(
+/// Reads every buffer back and records overruns, changed inputs, unwritten elements and digests of outputs.
+fn record_buffers(
     gpu: &Gpu,
     execution: &Execution,
-    pass: &Pass,
-    suspects: &mut Suspects,
+    pass: &PassOutcome,
+    poisoned_before: &mut PoisonedElements,
     facts: &mut ExecutionFacts,
 ) -> Result<(), ExecuteError> {
-    // The tensors come first, in their order; behind them the workspaces.
+    // The tensors come first, in order, and then the workspaces.
     let tensors = execution.tensors.iter().map(Some);
     let tensors = tensors.chain(std::iter::repeat(None));
     for (buffer, tensor) in pass.buffers.iter().zip(tensors) {
-        let after = buffer.after()?;
+        let after = buffer.read_back()?;
         if after.overrun {
             facts.overrun.push(buffer.name.clone());
         }
@@ -317,7 +326,14 @@ fn inspect(
             continue;
         }
         if tensor.role == Role::Out {
-            let unwritten = unwritten(gpu, execution, tensor, buffer, after.content(), suspects)?;
+            let unwritten = unwritten(
+                gpu,
+                execution,
+                tensor,
+                buffer,
+                after.content(),
+                poisoned_before,
+            )?;
             facts.unwritten.extend(unwritten);
         }
         facts
@@ -330,29 +346,31 @@ fn inspect(
     Ok(())
 }
 
-/// Which elements of an output nobody wrote: by the emulated device's own account, or by the
-/// poison that survived in this execution and in the one before it on the same case.
+/// The elements of an output that were not written: according to the emulated device's report, or according to poison
+/// that survived in this execution and in the previous one of the same case.
 fn unwritten(
     gpu: &Gpu,
     execution: &Execution,
     tensor: &TensorData,
-    buffer: &Resident,
+    buffer: &DeviceBuffer,
     content: &[u8],
-    suspects: &mut Suspects,
+    poisoned_before: &mut PoisonedElements,
 ) -> Result<Option<Unwritten>, RoleError> {
     let width = tensor.dtype.bytes();
     if let Some(emulator) = gpu.emulator() {
-        let written = emulator.written(buffer.address(), buffer.bytes())?;
+        let written = emulator.unwritten_bytes(buffer.address(), buffer.bytes())?;
         return Ok((written.unwritten > 0).then(|| Unwritten {
             tensor: tensor.name.clone(),
             elements: written.unwritten.div_ceil(width),
             first: written.first.unwrap_or(0) / width,
         }));
     }
-    let now = Survivors::new(execution.poison, width, buffer.before(), content);
+    let now = SurvivingPoison::new(execution.poison, width, buffer.before(), content);
     let key = (execution.case.clone(), tensor.name.clone());
-    let found = suspects.get(&key).and_then(|earlier| now.twice(earlier));
-    suspects.insert(key, now);
+    let found = poisoned_before
+        .get(&key)
+        .and_then(|earlier| now.survived_twice(earlier));
+    poisoned_before.insert(key, now);
     Ok(found.map(|(elements, first)| Unwritten {
         tensor: tensor.name.clone(),
         elements,
@@ -360,14 +378,14 @@ fn unwritten(
     }))
 }
 
-/// The elements of an output that are still what the poison made them.
+/// The elements of an output that still hold their poison.
 #[derive(Debug)]
-struct Survivors {
+struct SurvivingPoison {
     poison: u64,
     elements: Vec<bool>,
 }
 
-impl Survivors {
+impl SurvivingPoison {
     fn new(poison: u64, width: u64, before: &[u8], after: &[u8]) -> Self {
         let width = usize::try_from(width).expect("an element has a few bytes");
         let elements = before.chunks_exact(width).zip(after.chunks_exact(width));
@@ -377,8 +395,8 @@ impl Survivors {
         }
     }
 
-    /// How many elements survived here and under another poison, and the first of them.
-    fn twice(&self, earlier: &Self) -> Option<(u64, u64)> {
+    /// Number of elements whose poison survived here and with a different poison, and the index of the first of them.
+    fn survived_twice(&self, earlier: &Self) -> Option<(u64, u64)> {
         if self.poison == earlier.poison {
             return None;
         }
@@ -397,7 +415,7 @@ fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), RoleError> {
     fs::write(&path, content).map_err(RoleError::file("write", &path))
 }
 
-fn blank(id: u32) -> ExecutionFacts {
+fn empty_facts(id: u32) -> ExecutionFacts {
     ExecutionFacts {
         id,
         launches: Vec::new(),
@@ -414,11 +432,11 @@ fn blank(id: u32) -> ExecutionFacts {
     }
 }
 
-/// The facts of an execution whose image the driver did not load.
-fn refused(execution: &Execution, refusal: &DriverError) -> ExecutionFacts {
+/// The facts of an execution whose image the driver refused to load.
+fn refused_image(execution: &Execution, refusal: &DriverError) -> ExecutionFacts {
     ExecutionFacts {
         fault: Some(device_fault(refusal.clone(), None)),
-        ..blank(execution.id)
+        ..empty_facts(execution.id)
     }
 }
 
@@ -428,13 +446,13 @@ mod tests {
 
     #[test]
     fn an_element_is_unwritten_when_two_different_poisons_survive_in_it() {
-        // Elements of two bytes: 0 is written, 1 never, 2 equals the first poison by chance.
-        let first = Survivors::new(1, 2, b"aabbcc", b"xxbbcc");
-        let second = Survivors::new(2, 2, b"ddeeff", b"xxeecc");
-        assert_eq!(second.twice(&first), Some((1, 1)));
-        let complete = Survivors::new(3, 2, b"gghhii", b"xxyycc");
-        assert_eq!(complete.twice(&second), None);
-        let same_poison = Survivors::new(2, 2, b"ddeeff", b"xxeecc");
-        assert_eq!(same_poison.twice(&second), None);
+        // Elements of two bytes: 0 is written, 1 is never written, 2 equals the first poison by chance.
+        let first = SurvivingPoison::new(1, 2, b"aabbcc", b"xxbbcc");
+        let second = SurvivingPoison::new(2, 2, b"ddeeff", b"xxeecc");
+        assert_eq!(second.survived_twice(&first), Some((1, 1)));
+        let complete = SurvivingPoison::new(3, 2, b"gghhii", b"xxyycc");
+        assert_eq!(complete.survived_twice(&second), None);
+        let same_poison = SurvivingPoison::new(2, 2, b"ddeeff", b"xxeecc");
+        assert_eq!(same_poison.survived_twice(&second), None);
     }
 }

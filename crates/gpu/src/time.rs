@@ -23,11 +23,11 @@ use rustix::time::{ClockId, clock_gettime};
 
 use self::sets::{Before, Sets};
 use crate::cache::{Flush, Reader};
-use crate::cycles::Tachometer;
+use crate::connection::Connection;
+use crate::cycles::ClockMeter;
 use crate::disturb::Disturber;
 use crate::driver::{self, Gpu};
-use crate::execute::{ExecuteError, Loaded, device_fault};
-use crate::line::Line;
+use crate::execute::{ExecuteError, LoadedImage, device_fault};
 use crate::role_error::RoleError;
 use crate::run::read_image;
 
@@ -39,7 +39,11 @@ const SHARE_OF_MEMORY: u64 = 2;
 ///
 /// # Errors
 /// A [`RoleError`] where the environment fails; a refusal while a side runs is part of the reply.
-pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, RoleError> {
+pub fn time_on(
+    gpu: &Gpu,
+    job: &TimeJob,
+    connection: &mut Connection,
+) -> Result<TimeReply, RoleError> {
     let device = gpu.describe()?;
     let model_label = match gpu.emulator() {
         Some(emulator) => Some(emulator.describe()?.label),
@@ -65,7 +69,7 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, R
     };
     let mut loaded = BTreeMap::new();
     for (contender, side) in &job.sides {
-        match Loaded::new(gpu, &images[contender], &side.kernels) {
+        match LoadedImage::new(gpu, &images[contender], &side.kernels) {
             Ok(image) => loaded.insert(*contender, image),
             Err(refusal) => {
                 let failure = failure(*contender, 0, device_fault(refusal, None));
@@ -86,15 +90,15 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, R
             cases: Vec::new(),
             flush: None,
             reader: None,
-            tachometer: Tachometer::new(gpu)
+            clock_meter: ClockMeter::new(gpu)
                 .map_err(|refusal| refusal.into_role_error("prepare to count cycles"))?,
-            line,
+            connection,
             executions: 0,
             reply,
             left: BTreeMap::new(),
         };
         bench.prepare()?;
-        bench.reply.failure = match bench.work() {
+        bench.reply.failure = match bench.time_rounds() {
             Ok(()) => None,
             Err(TimeError::Device(failure)) => Some(failure),
             Err(TimeError::Role(error)) => return Err(error),
@@ -104,7 +108,7 @@ pub fn time_on(gpu: &Gpu, job: &TimeJob, line: &mut Line) -> Result<TimeReply, R
     drop(loaded);
     // Buffers and modules are dropped. An error of their release belongs to something that ran, so that no time of
     // this process can be trusted.
-    driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
+    driver::take_release_error().map_err(|refusal| refusal.into_role_error("clear the device"))?;
     Ok(reply)
 }
 
@@ -127,7 +131,7 @@ struct Bench<'a> {
     gpu: &'a Gpu,
     job: &'a TimeJob,
     images: &'a BTreeMap<TimedKernel, Vec<u8>>,
-    loaded: &'a BTreeMap<TimedKernel, Loaded<'a>>,
+    loaded: &'a BTreeMap<TimedKernel, LoadedImage<'a>>,
     /// None if the device proves that no execution depends on leftovers of others.
     disturber: Option<Disturber<'a>>,
     cases: Vec<Sets>,
@@ -136,8 +140,8 @@ struct Bench<'a> {
     /// None if no case has a warm cache, or the driver cannot compile the kernels.
     reader: Option<Reader>,
     /// None if the driver cannot compile the kernel.
-    tachometer: Option<Tachometer>,
-    line: &'a mut Line,
+    clock_meter: Option<ClockMeter>,
+    connection: &'a mut Connection,
     /// Number of executions so far, for the seed of the poison.
     executions: u64,
     reply: TimeReply,
@@ -157,9 +161,12 @@ impl<'a> Bench<'a> {
         };
         let cases = self.job.cases.len().max(1) as u64;
         let room = self.reply.device.memory_bytes / SHARE_OF_MEMORY / cases;
-        let (_, any) = self.loaded.first_key_value().ok_or_else(nobody)?;
+        let (_, any) = self
+            .loaded
+            .first_key_value()
+            .ok_or_else(contender_mismatch)?;
         for case in &self.job.cases {
-            let sets = Sets::place(case, any, self.job.poison, l2_bytes, room)?;
+            let sets = Sets::allocate(case, any, self.job.poison, l2_bytes, room)?;
             let count = u32::try_from(sets.all.len()).unwrap_or(u32::MAX);
             self.reply.sets.push(count);
             self.cases.push(sets);
@@ -174,13 +181,13 @@ impl<'a> Bench<'a> {
         }
         self.reply.warms = self.reader.is_some();
         self.gpu
-            .set_nothing_aside()
+            .disable_persisting_cache()
             .map_err(|refusal| refusal.into_role_error("have nothing persist in the cache"))
     }
 
     /// Warms up, then times the rounds of the job and those asked for later, until the job's time is
     /// used up or something fails.
-    fn work(&mut self) -> Result<(), TimeError> {
+    fn time_rounds(&mut self) -> Result<(), TimeError> {
         let job = self.job;
         let asked = job.rounds.iter().flatten().map(|block| block.case);
         let asked = asked.collect::<BTreeSet<_>>();
@@ -202,8 +209,8 @@ impl<'a> Bench<'a> {
                 let blocks = self.round(planned)?;
                 self.reply.rounds.push(blocks);
             }
-            self.note_clocks()?;
-            let next: MoreRounds = self.line.ask(&self.reply)?;
+            self.record_clock_rates()?;
+            let next: MoreRounds = self.connection.ask(&self.reply)?;
             rounds = next.rounds;
             self.reply.rounds.clear();
             self.reply.left.clear();
@@ -212,11 +219,11 @@ impl<'a> Bench<'a> {
     }
 
     /// Writes the clock rates before and after each sample of this reply into it, megahertz.
-    fn note_clocks(&mut self) -> Result<(), RoleError> {
-        let Some(tachometer) = &mut self.tachometer else {
+    fn record_clock_rates(&mut self) -> Result<(), RoleError> {
+        let Some(clock_meter) = &mut self.clock_meter else {
             return Ok(());
         };
-        let clocks = tachometer
+        let clocks = clock_meter
             .read()
             .map_err(|refusal| refusal.into_role_error("read how many cycles were counted"))?;
         let samples = self.reply.rounds.iter_mut().flatten();
@@ -294,7 +301,7 @@ impl<'a> Bench<'a> {
                 .collect::<Vec<_>>();
             match self.sample(case, contender, &chosen, counts) {
                 Ok(sample) => {
-                    driver::releases()
+                    driver::take_release_error()
                         .map_err(|refusal| refusal.into_role_error("clear the device"))?;
                     samples.push(sample);
                 }
@@ -317,6 +324,6 @@ fn failure(contender: TimedKernel, case: usize, fault: DeviceFault) -> Failure {
     }
 }
 
-fn nobody() -> RoleError {
+fn contender_mismatch() -> RoleError {
     RoleError::Job("a contender has an image and no plan, or a plan and no image".to_owned())
 }

@@ -16,7 +16,7 @@ use domain::timing::CacheState;
 use crate::compare::{Output, compare};
 use crate::driver::Gpu;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
-use crate::execute::{Buffer, Loaded, Manner};
+use crate::execute::{Buffer, LoadedImage, PassOptions};
 use crate::role_error::RoleError;
 use crate::{inputs, run};
 
@@ -37,7 +37,7 @@ pub fn verify(job: &VerifyJob) -> Result<VerifyReply, RoleError> {
 
 pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, RoleError> {
     let image = run::read_image(gpu, &job.reference)?;
-    let loaded = Loaded::new(gpu, &image, &job.kernels)
+    let loaded = LoadedImage::new(gpu, &image, &job.kernels)
         .map_err(|refusal| refusal.into_role_error("load the reference"))?;
     if let Some(emulator) = gpu.emulator() {
         emulator.configure(&Configuration {
@@ -56,7 +56,7 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, RoleE
     }
     let mut comparisons = Vec::new();
     for check in &job.checks {
-        let known = outputs(check).all(|tensor| is_kept(check, tensor));
+        let known = outputs(check).all(|tensor| is_cached(check, tensor));
         if !known {
             answer(gpu, &loaded, check)?;
         }
@@ -64,7 +64,7 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, RoleE
             continue;
         };
         for tensor in outputs(check) {
-            comparisons.push(compared(check, tensor, folder)?);
+            comparisons.push(compare_output(check, tensor, folder)?);
         }
     }
     Ok(VerifyReply { comparisons })
@@ -79,7 +79,7 @@ fn outputs(check: &Check) -> impl Iterator<Item = &TensorData> {
 }
 
 /// Runs the reference on a check's inputs and caches its answers.
-fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError> {
+fn answer(gpu: &Gpu, loaded: &LoadedImage<'_>, check: &Check) -> Result<(), RoleError> {
     let tensors = check.tensors.iter().map(|tensor| match tensor.role {
         Role::In => Buffer {
             name: tensor.name.clone(),
@@ -93,17 +93,17 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError
             name: tensor.name.clone(),
             bytes: tensor.elements() * Dtype::F64.bytes(),
             align: Dtype::F64.bytes(),
-            content: (tensor.role == Role::Inout).then(|| widened(tensor)),
+            content: (tensor.role == Role::Inout).then(|| widened_values(tensor)),
             constant: false,
         },
     });
     let buffers = tensors.chain(run::workspaces(&check.plan)).collect();
-    let manner = Manner {
+    let options = PassOptions {
         poison: 0,
         placement: Placement::Ending,
         timed: false,
     };
-    let pass = loaded.pass(&check.plan, buffers, manner, None)?;
+    let pass = loaded.execute_plan(&check.plan, buffers, options, None)?;
     if let Some(fault) = &pass.fault {
         return Err(RoleError::Job(format!(
             "the reference ended with {} in {}, launch {:?}",
@@ -116,7 +116,7 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError
             continue;
         };
         if let Some(emulator) = gpu.emulator() {
-            let written = emulator.written(buffer.address(), buffer.bytes())?;
+            let written = emulator.unwritten_bytes(buffer.address(), buffer.bytes())?;
             if written.unwritten > 0 {
                 return Err(RoleError::Job(format!(
                     "the reference leaves {} bytes of {} unwritten",
@@ -125,15 +125,15 @@ fn answer(gpu: &Gpu, loaded: &Loaded<'_>, check: &Check) -> Result<(), RoleError
             }
         }
         let after = buffer
-            .after()
+            .read_back()
             .map_err(|refusal| refusal.into_role_error("read the reference's answer"))?;
-        keep(&check.cache, &file, after.content())?;
+        write_cached(&check.cache, &file, after.content())?;
     }
     Ok(())
 }
 
 /// An input's values as binary64.
-fn widened(tensor: &TensorData) -> Vec<u8> {
+fn widened_values(tensor: &TensorData) -> Vec<u8> {
     inputs::decode(tensor.dtype, &inputs::bytes(tensor))
         .iter()
         .flat_map(|value| value.to_le_bytes())
@@ -161,7 +161,7 @@ fn scale_file(tensor: &str) -> String {
 }
 
 /// Writes a cache file atomically, with the digest of its content at the start.
-fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
+fn write_cached(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     let path = folder.join(name);
     let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
     let sealed = [Digest::of(content).bytes().as_slice(), content].concat();
@@ -170,7 +170,7 @@ fn keep(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
 }
 
 /// Reads a cache file of binary64 values; none if it is absent, damaged or of another size.
-fn kept(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
+fn read_cached(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
     let sealed = fs::read(folder.join(name)).ok()?;
     let (digest, content) = sealed.split_at_checked(32)?;
     let whole = Digest::of(content).bytes().as_slice() == digest
@@ -178,15 +178,19 @@ fn kept(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
     whole.then(|| inputs::decode(Dtype::F64, content))
 }
 
-fn is_kept(check: &Check, tensor: &TensorData) -> bool {
-    kept_answer(check, tensor).is_some()
+fn is_cached(check: &Check, tensor: &TensorData) -> bool {
+    cached_answer(check, tensor).is_some()
 }
 
-fn kept_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
+fn cached_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
     let elements = tensor.elements();
-    let values = kept(&check.cache, &answer_file(&tensor.name), elements)?;
+    let values = read_cached(&check.cache, &answer_file(&tensor.name), elements)?;
     let scale = if check.error_scale.contains_key(&tensor.name) {
-        Some(kept(&check.cache, &scale_file(&tensor.name), elements)?)
+        Some(read_cached(
+            &check.cache,
+            &scale_file(&tensor.name),
+            elements,
+        )?)
     } else {
         None
     };
@@ -194,12 +198,12 @@ fn kept_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
 }
 
 /// Compares one saved output.
-fn compared(
+fn compare_output(
     check: &Check,
     tensor: &TensorData,
     folder: &Path,
 ) -> Result<OutputComparison, RoleError> {
-    let answer = kept_answer(check, tensor).ok_or_else(|| {
+    let answer = cached_answer(check, tensor).ok_or_else(|| {
         RoleError::Job(format!(
             "the reference's answer for {} is not as long as the tensor or its error scale, or {} was changed meanwhile",
             tensor.name,

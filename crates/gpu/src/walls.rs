@@ -23,8 +23,8 @@ use domain::role::walls::{Claims, Namespace, WALLS_VARIABLE};
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitOptions, waitpid};
 
-use group::Base;
-use start::{Image, Order, StartError, Step};
+use group::GroupParent;
+use start::{ExecImage, ProcessOptions, StartError, Step};
 
 pub use group::{Group, PREFIX};
 pub use proof::prove;
@@ -49,7 +49,7 @@ pub struct Gap {
 #[derive(Debug, Clone)]
 pub struct Walls {
     outside: BTreeMap<Namespace, String>,
-    base: Option<Base>,
+    base: Option<GroupParent>,
     gaps: Vec<Gap>,
 }
 
@@ -103,7 +103,7 @@ impl Walls {
                 outside.insert(kind, own.to_string_lossy().into_owned());
             }
         }
-        let base = match Base::find() {
+        let base = match GroupParent::find() {
             Ok((base, lacking)) => {
                 gaps.extend(lacking);
                 Some(base)
@@ -132,7 +132,7 @@ impl Walls {
 
     /// Returns true if all parts are granted.
     pub fn are_complete(&self) -> bool {
-        let group = self.base.as_ref().is_some_and(Base::is_complete);
+        let group = self.base.as_ref().is_some_and(GroupParent::is_complete);
         self.outside.len() == Namespace::ALL.len() && group
     }
 
@@ -165,7 +165,7 @@ impl Walls {
         let claims = serde_json::to_string(&claims).expect("text and numbers serialise");
         let mut environment = inside.environment.to_vec();
         environment.push((WALLS_VARIABLE.into(), claims.into()));
-        let image = Image::new(
+        let image = ExecImage::new(
             inside.executable,
             inside.arguments,
             &environment,
@@ -176,13 +176,13 @@ impl Walls {
         for stream in streams {
             high.push(rustix::io::fcntl_dupfd_cloexec(&stream, 3)?);
         }
-        let order = Order {
+        let options = ProcessOptions {
             namespaces: &self.outside.keys().copied().collect::<Vec<_>>(),
             group: group.as_ref().map(|group| group.as_fd()),
             streams: Some([high[0].as_fd(), high[1].as_fd(), high[2].as_fd()]),
             image: Some(&image),
         };
-        let (pid, ended) = start::start(&order).map_err(|refusal| {
+        let (pid, ended) = start::start(&options).map_err(|refusal| {
             io::Error::new(io::Error::from(refusal.errno).kind(), refusal.to_string())
         })?;
         Ok(Started { pid, ended, group })
@@ -231,13 +231,13 @@ fn namespaces(
 
 fn try_namespaces(kinds: &[Namespace]) -> Result<(), StartError> {
     let streams = File::open("/dev/null").ok();
-    let order = Order {
+    let options = ProcessOptions {
         namespaces: kinds,
         group: None,
         streams: streams.as_ref().map(|null| [null.as_fd(); 3]),
         image: None,
     };
-    let (pid, _) = start::start(&order)?;
+    let (pid, _) = start::start(&options)?;
     // The process has done all of its work, or would have reported an error.
     let _ = waitpid(Some(pid), WaitOptions::empty());
     Ok(())

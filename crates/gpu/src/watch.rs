@@ -9,7 +9,7 @@ use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
 use rustix::process::getppid;
 use rustix::time::{ClockId, clock_gettime};
 
-use crate::line::Line;
+use crate::connection::Connection;
 use crate::nvml::Card;
 use crate::role_error::RoleError;
 
@@ -17,7 +17,7 @@ use crate::role_error::RoleError;
 ///
 /// # Errors
 /// [`RoleError::Socket`] if the supervisor has ended.
-pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, RoleError> {
+pub fn watch(job: &WatchJob, connection: &mut Connection) -> Result<WatchReply, RoleError> {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,
         Err(reason) => return Ok(WatchReply::Blind { reason }),
@@ -26,7 +26,7 @@ pub fn watch(job: &WatchJob, line: &mut Line) -> Result<WatchReply, RoleError> {
     let mut stop = Some(job.stop.clone());
     while let Some(file) = stop {
         let glimpses = until(&file, job, &card, &mut xids);
-        let next: MoreWatching = line.ask(&WatchReply::Seen { glimpses })?;
+        let next: MoreWatching = connection.ask(&WatchReply::Seen { glimpses })?;
         stop = next.stop;
     }
     let glimpses = Vec::new();

@@ -6,7 +6,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use gpu::confine::{self, Needs, SystemCalls, card};
+use gpu::confine::{self, Permissions, SystemCalls, nvidia_files};
 
 fn refused<T>(what: io::Result<T>) -> bool {
     what.is_err_and(|error| error.kind() == ErrorKind::PermissionDenied)
@@ -17,16 +17,16 @@ fn around_a_cards_driver_little_is_left_and_all_that_it_is_seen_to_need() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "kept").unwrap();
-    let needs = Needs {
-        read: card::read().collect(),
+    let permissions = Permissions {
+        read: nvidia_files::readable().collect(),
         write: vec![folder.path().to_owned()],
-        operate: card::operate(),
+        control: nvidia_files::controllable(),
         calls: SystemCalls::Driver,
         restrict_files: true,
         memory_bytes: None,
         cpu_seconds: None,
     };
-    let level = confine::apply(&needs).unwrap();
+    let level = confine::apply(&permissions).unwrap();
     if level.files == confine::Files::Unavailable {
         eprintln!("NOT RUN: this kernel has no Landlock");
         return;

@@ -32,13 +32,13 @@ pub(super) fn install(calls: SystemCalls) -> Result<(), RoleError> {
         SeccompAction::Errno(errno(libc::EPERM)),
     );
     match calls {
-        SystemCalls::Computing => apply(computing()?, refuse, allow)?,
+        SystemCalls::Computing => apply(allowed_for_computing()?, refuse, allow)?,
         SystemCalls::Tool => {
-            let mut allowed = computing()?;
-            allowed.extend(starting_programs()?);
+            let mut allowed = allowed_for_computing()?;
+            allowed.extend(allowed_for_starting_programs()?);
             apply(allowed, refuse, allow)?;
         }
-        SystemCalls::Driver => apply(beyond_a_driver()?, allow, refuse)?,
+        SystemCalls::Driver => apply(forbidden_to_drivers()?, allow, refuse)?,
     }
     // The arguments of clone3 are in memory, where a filter cannot see them. Without clone3 the C library starts
     // threads through clone, whose arguments are checked.
@@ -68,7 +68,7 @@ fn errno(code: i32) -> u32 {
 }
 
 /// The system calls for computing, with conditions where a call can do more.
-fn computing() -> Result<Rules, RoleError> {
+fn allowed_for_computing() -> Result<Rules, RoleError> {
     let always = [
         // Files.
         libc::SYS_read,
@@ -212,7 +212,7 @@ fn computing() -> Result<Rules, RoleError> {
 }
 
 /// The further system calls to start a program, read its output, and wait for its end.
-fn starting_programs() -> Result<Rules, RoleError> {
+fn allowed_for_starting_programs() -> Result<Rules, RoleError> {
     let always = [
         libc::SYS_clone,
         libc::SYS_vfork,
@@ -228,7 +228,7 @@ fn starting_programs() -> Result<Rules, RoleError> {
 }
 
 /// System calls that no driver needs once its context exists.
-fn beyond_a_driver() -> Result<Rules, RoleError> {
+fn forbidden_to_drivers() -> Result<Rules, RoleError> {
     let never = [
         libc::SYS_execve,
         libc::SYS_execveat,

@@ -1,7 +1,7 @@
 //! The emulated device's own interface: one exported function that takes and returns JSON.
 //!
 //! Its presence distinguishes the emulated driver from NVIDIA's. The types here mirror the function's messages and
-//! nothing more; `observe` and `domain::judge` decide what a finding means for a candidate.
+//! nothing more; `launch_facts` and `domain::judge` decide what a finding means for a candidate.
 
 use std::ffi::{c_char, c_int};
 
@@ -268,7 +268,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn begin(&self, pointer: u64) -> Result<(), RoleError> {
+    pub fn set_buffer_start(&self, pointer: u64) -> Result<(), RoleError> {
         self.tell("bound a buffer", &Request::Begin { pointer })
     }
 
@@ -276,7 +276,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn forget(&self, pointer: u64, bytes: u64) -> Result<(), RoleError> {
+    pub fn mark_unwritten(&self, pointer: u64, bytes: u64) -> Result<(), RoleError> {
         self.tell("forget a buffer", &Request::Forget { pointer, bytes })
     }
 
@@ -284,7 +284,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn written(&self, pointer: u64, bytes: u64) -> Result<Written, RoleError> {
+    pub fn unwritten_bytes(&self, pointer: u64, bytes: u64) -> Result<Written, RoleError> {
         self.ask(
             "tell what was written",
             &Request::Written { pointer, bytes },
@@ -303,7 +303,7 @@ impl Emulator {
     ///
     /// # Errors
     /// As for [`Self::describe`].
-    pub fn take(&self) -> Result<Vec<LaunchReport>, RoleError> {
+    pub fn take_reports(&self) -> Result<Vec<LaunchReport>, RoleError> {
         #[derive(Deserialize)]
         struct Taken {
             launches: Vec<LaunchReport>,

@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{DriverError, accepted, checked, missing, symbol};
+use super::{DriverError, check_code, checked, symbol, unsupported_error};
 
 /// Two events around some work.
 #[derive(Debug)]
@@ -44,12 +44,12 @@ impl Stopwatch {
         // Drivers before 570 lack the second version.
         let (call, elapsed) = symbol::<Elapsed>("cuEventElapsedTime_v2")
             .or_else(|| symbol::<Elapsed>("cuEventElapsedTime"))
-            .ok_or_else(|| missing("cuEventElapsedTime"))?;
+            .ok_or_else(|| unsupported_error("cuEventElapsedTime"))?;
         let mut milliseconds = 0.0;
         // SAFETY: `Elapsed` is the function's type in NVIDIA's header; both events exist, and the pointer is valid
         // for a write.
         let code = unsafe { elapsed(&raw mut milliseconds, self.start.0, self.stop.0) };
-        accepted(call, code)?;
+        check_code(call, code)?;
         Ok(f64::from(milliseconds) * 1e3)
     }
 }

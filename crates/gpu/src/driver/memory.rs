@@ -3,7 +3,7 @@
 
 use cudarc::driver::{result, sys};
 
-use super::{DriverError, checked, note_release};
+use super::{DriverError, checked, record_release_error};
 
 /// A range of device memory.
 #[derive(Debug)]
@@ -60,7 +60,11 @@ impl Allocation {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn guarded(bytes: usize, guard: Guard, device: sys::CUdevice) -> Result<Self, DriverError> {
+    pub fn new_guarded(
+        bytes: usize,
+        guard: Guard,
+        device: sys::CUdevice,
+    ) -> Result<Self, DriverError> {
         let place = sys::CUmemLocation {
             type_: sys::CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE,
             id: device,
@@ -98,7 +102,7 @@ impl Allocation {
         let asked = unsafe { sys::cuMemMap(start, size, 0, memory, 0) };
         checked("cuMemMap", asked.result())?;
         mapping.mapped = Some((start, size));
-        mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)?;
+        mapping.set_access(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE)?;
         let base = match guard {
             Guard::Before => start,
             Guard::Behind => start + (size - bytes) as u64,
@@ -115,15 +119,15 @@ impl Allocation {
     ///
     /// # Errors
     /// Any other error of the driver.
-    pub fn protect(&mut self) -> Result<bool, DriverError> {
+    pub fn make_read_only(&mut self) -> Result<bool, DriverError> {
         let Backing::Mapping(mapping) = &mut self.backing else {
             return Ok(false);
         };
-        granted(mapping.allow(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ))
+        granted(mapping.set_access(sys::CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READ))
     }
 
     /// Number of bytes between the start of the driver's allocation and the range.
-    pub fn lead(&self) -> usize {
+    pub fn leading_bytes(&self) -> usize {
         match &self.backing {
             Backing::Mapping(Mapping {
                 mapped: Some((start, _)),
@@ -173,7 +177,7 @@ impl Allocation {
     /// If the part is not inside the range.
     pub fn write(&mut self, offset: usize, content: &[u8]) -> Result<(), DriverError> {
         assert!(
-            self.holds(offset, content.len()),
+            self.contains_range(offset, content.len()),
             "a copy stays inside the range"
         );
         // SAFETY: the part lies inside the range, which exists.
@@ -190,7 +194,7 @@ impl Allocation {
     /// If the part is not inside the range.
     pub fn read(&self, offset: usize, content: &mut [u8]) -> Result<(), DriverError> {
         assert!(
-            self.holds(offset, content.len()),
+            self.contains_range(offset, content.len()),
             "a copy stays inside the range"
         );
         // SAFETY: the part lies inside the range, which exists.
@@ -199,7 +203,7 @@ impl Allocation {
     }
 
     /// Returns true if a part lies inside the range.
-    pub fn holds(&self, offset: usize, bytes: usize) -> bool {
+    pub fn contains_range(&self, offset: usize, bytes: usize) -> bool {
         offset
             .checked_add(bytes)
             .is_some_and(|end| end <= self.bytes)
@@ -213,7 +217,7 @@ impl Allocation {
     /// # Panics
     /// If the part is not inside the range.
     pub fn fill(&mut self, offset: usize, bytes: usize, value: u8) -> Result<(), DriverError> {
-        assert!(self.holds(offset, bytes), "a fill stays inside");
+        assert!(self.contains_range(offset, bytes), "a fill stays inside");
         // SAFETY: the part lies inside the range, which exists.
         let filled = unsafe { result::memset_d8_sync(self.base + offset as u64, value, bytes) };
         checked("cuMemsetD8", filled)
@@ -238,7 +242,7 @@ pub(super) fn granted(asked: Result<(), DriverError>) -> Result<bool, DriverErro
 
 impl Mapping {
     /// Sets the access rights of the mapping; does nothing if nothing is mapped.
-    fn allow(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
+    fn set_access(&mut self, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
         let Some((start, size)) = self.mapped else {
             return Ok(());
         };
@@ -260,7 +264,7 @@ impl Drop for Allocation {
         // SAFETY: the range exists and is not used afterwards. After a fault of the device the driver refuses, and
         // the memory is released when the process ends.
         let freed = unsafe { result::free_sync(self.base) };
-        note_release(checked("cuMemFree", freed));
+        record_release_error(checked("cuMemFree", freed));
     }
 }
 
@@ -269,15 +273,15 @@ impl Drop for Mapping {
         if let Some((start, size)) = self.mapped {
             // SAFETY: the range was mapped and is not used afterwards.
             let unmapped = unsafe { sys::cuMemUnmap(start, size) };
-            note_release(checked("cuMemUnmap", unmapped.result()));
+            record_release_error(checked("cuMemUnmap", unmapped.result()));
         }
         if let Some(memory) = self.memory {
             // SAFETY: the memory was created and is no longer mapped.
             let released = unsafe { sys::cuMemRelease(memory) };
-            note_release(checked("cuMemRelease", released.result()));
+            record_release_error(checked("cuMemRelease", released.result()));
         }
         // SAFETY: the addresses were reserved and contain no mapping any more.
         let freed = unsafe { sys::cuMemAddressFree(self.reserved, self.reserved_bytes) };
-        note_release(checked("cuMemAddressFree", freed.result()));
+        record_release_error(checked("cuMemAddressFree", freed.result()));
     }
 }

@@ -5,7 +5,9 @@ use std::ptr;
 
 use cudarc::driver::{result, sys};
 
-use super::{DriverError, Stream, accepted, checked, is_exported, missing, note_release};
+use super::{
+    DriverError, Stream, check_code, checked, is_exported, record_release_error, unsupported_error,
+};
 
 /// An image that is loaded on the device.
 #[derive(Debug)]
@@ -76,14 +78,14 @@ impl Module {
     pub fn variable(&self, name: &str) -> Result<Variable<'_>, DriverError> {
         let name = CString::new(name).unwrap_or_default();
         if !is_exported("cuModuleGetGlobal_v2") {
-            return Err(missing("cuModuleGetGlobal"));
+            return Err(unsupported_error("cuModuleGetGlobal"));
         }
         let (mut base, mut bytes) = (0, 0);
         // SAFETY: the module exists, the name is terminated, and both pointers are valid for a write.
         let found = unsafe {
             sys::cuModuleGetGlobal_v2(&raw mut base, &raw mut bytes, self.0, name.as_ptr())
         };
-        accepted("cuModuleGetGlobal", found as u32)?;
+        check_code("cuModuleGetGlobal", found as u32)?;
         Ok(Variable {
             base,
             bytes,
@@ -125,7 +127,7 @@ impl Drop for Module {
         // SAFETY: the module exists, and no `Kernel` outlives it. A refusal means that the context is broken; the
         // module is then destroyed with it.
         let unloaded = unsafe { result::module::unload(self.0) };
-        note_release(checked("cuModuleUnload", unloaded));
+        record_release_error(checked("cuModuleUnload", unloaded));
     }
 }
 
@@ -142,7 +144,7 @@ fn parameters(function: sys::CUfunction) -> Result<Vec<usize>, DriverError> {
         if told == sys::CUresult::CUDA_ERROR_INVALID_VALUE {
             return Ok(sizes);
         }
-        accepted("cuFuncGetParamInfo", told as u32)?;
+        check_code("cuFuncGetParamInfo", told as u32)?;
         sizes.push(bytes);
     }
 }
@@ -212,7 +214,7 @@ impl Kernel<'_> {
         // The driver reads as many bytes through each pointer as the image's parameter has.
         let given = arguments.iter().map(Vec::len);
         if !given.eq(self.parameters.iter().copied()) {
-            return accepted(
+            return check_code(
                 "cuLaunchKernel",
                 sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
             );

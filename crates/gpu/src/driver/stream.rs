@@ -4,7 +4,7 @@ use std::ptr;
 
 use cudarc::driver::sys;
 
-use super::{DriverError, accepted, is_exported, missing, note_release};
+use super::{DriverError, check_code, is_exported, record_release_error, unsupported_error};
 
 /// A stream whose work runs concurrently with that of the context's own stream.
 #[derive(Debug)]
@@ -22,14 +22,14 @@ impl Stream {
             "cuStreamDestroy_v2",
         ] {
             if !is_exported(name) {
-                return Err(missing(name));
+                return Err(unsupported_error(name));
             }
         }
         let apart = sys::CUstream_flags::CU_STREAM_NON_BLOCKING as u32;
         let mut stream = ptr::null_mut();
         // SAFETY: the pointer is valid for a write.
         let made = unsafe { sys::cuStreamCreate(&raw mut stream, apart) };
-        accepted("cuStreamCreate", made as u32)?;
+        check_code("cuStreamCreate", made as u32)?;
         Ok(Self(stream))
     }
 
@@ -40,7 +40,7 @@ impl Stream {
     pub fn synchronize(&self) -> Result<(), DriverError> {
         // SAFETY: the stream exists.
         let waited = unsafe { sys::cuStreamSynchronize(self.0) };
-        accepted("cuStreamSynchronize", waited as u32)
+        check_code("cuStreamSynchronize", waited as u32)
     }
 
     pub(super) fn raw(&self) -> sys::CUstream {
@@ -52,19 +52,19 @@ impl Stream {
 ///
 /// # Errors
 /// The driver's error, which may be the error of the work itself.
-pub fn settle() -> Result<(), DriverError> {
+pub fn synchronize_own_stream() -> Result<(), DriverError> {
     if !is_exported("cuStreamSynchronize") {
-        return Err(missing("cuStreamSynchronize"));
+        return Err(unsupported_error("cuStreamSynchronize"));
     }
     // SAFETY: the null stream is the context's own.
     let waited = unsafe { sys::cuStreamSynchronize(ptr::null_mut()) };
-    accepted("cuStreamSynchronize", waited as u32)
+    check_code("cuStreamSynchronize", waited as u32)
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: the stream exists and is not used afterwards.
         let destroyed = unsafe { sys::cuStreamDestroy_v2(self.0) };
-        note_release(accepted("cuStreamDestroy", destroyed as u32));
+        record_release_error(check_code("cuStreamDestroy", destroyed as u32));
     }
 }

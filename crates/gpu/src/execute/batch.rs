@@ -9,7 +9,7 @@ use domain::plan::ResolvedPlan;
 use domain::role::Placement;
 use domain::statistics::TimedKernel;
 
-use super::{Buffer, ExecuteError, Loaded, Manner, Prepared, Resident, device_fault};
+use super::{Buffer, DeviceBuffer, ExecuteError, LoadedImage, PassOptions, Prepared, device_fault};
 use crate::driver::{DriverError, Gpu, Stopwatch};
 use crate::inputs;
 use crate::role_error::RoleError;
@@ -17,14 +17,14 @@ use crate::role_error::RoleError;
 /// One set of buffers: the tensors of a case, and the workspaces of each contender's plan.
 #[derive(Debug)]
 pub struct BufferSet {
-    tensors: Vec<Placed>,
-    workspaces: BTreeMap<TimedKernel, Vec<Placed>>,
+    tensors: Vec<SetBuffer>,
+    workspaces: BTreeMap<TimedKernel, Vec<SetBuffer>>,
 }
 
 /// A buffer of a set.
 #[derive(Debug)]
-struct Placed {
-    resident: Resident,
+struct SetBuffer {
+    resident: DeviceBuffer,
     /// True if it is filled with poison before each execution.
     poisoned: bool,
 }
@@ -35,38 +35,38 @@ impl BufferSet {
     /// # Errors
     /// [`ExecuteError::Role`] for buffers that contradict themselves; [`ExecuteError::Device`] where
     /// there is no memory for them.
-    pub fn place(
-        loaded: &Loaded<'_>,
+    pub fn allocate(
+        loaded: &LoadedImage<'_>,
         tensors: Vec<Buffer>,
         workspaces: BTreeMap<TimedKernel, Vec<Buffer>>,
         poison: u64,
     ) -> Result<Self, ExecuteError> {
-        let manner = Manner {
+        let options = PassOptions {
             poison,
             placement: Placement::Ending,
             timed: true,
         };
-        let place = |buffers: Vec<Buffer>| -> Result<Vec<Placed>, ExecuteError> {
+        let allocate = |buffers: Vec<Buffer>| -> Result<Vec<SetBuffer>, ExecuteError> {
             let mut placed = Vec::with_capacity(buffers.len());
             for buffer in buffers {
                 let poisoned = buffer.content.is_none();
-                let resident = loaded.place(buffer, manner)?;
-                placed.push(Placed { resident, poisoned });
+                let resident = loaded.allocate(buffer, options)?;
+                placed.push(SetBuffer { resident, poisoned });
             }
             Ok(placed)
         };
         let mut set = Self {
-            tensors: place(tensors)?,
+            tensors: allocate(tensors)?,
             workspaces: BTreeMap::new(),
         };
         for (contender, buffers) in workspaces {
-            set.workspaces.insert(contender, place(buffers)?);
+            set.workspaces.insert(contender, allocate(buffers)?);
         }
         Ok(set)
     }
 
     /// The tensors, then the workspaces of one contender.
-    pub fn buffers(&self, contender: TimedKernel) -> impl Iterator<Item = &Resident> {
+    pub fn buffers(&self, contender: TimedKernel) -> impl Iterator<Item = &DeviceBuffer> {
         let own = self.workspaces.get(&contender).into_iter().flatten();
         self.tensors
             .iter()
@@ -78,7 +78,7 @@ impl BufferSet {
     fn fill(&mut self, contender: TimedKernel, buffer: usize, byte: u8) -> Result<(), DriverError> {
         let own = self.workspaces.get_mut(&contender);
         let mut all = self.tensors.iter_mut().chain(own.into_iter().flatten());
-        let placed = all.nth(buffer).expect("a place among these buffers");
+        let placed = all.nth(buffer).expect("an index among these buffers");
         placed.fill(byte)
     }
 
@@ -87,7 +87,11 @@ impl BufferSet {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn wipe(&mut self, contender: TimedKernel, byte: u8) -> Result<(), DriverError> {
+    pub fn overwrite_written(
+        &mut self,
+        contender: TimedKernel,
+        byte: u8,
+    ) -> Result<(), DriverError> {
         let own = self.workspaces.get_mut(&contender);
         let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
         let mut written = written.filter(|placed| !placed.resident.constant);
@@ -96,7 +100,7 @@ impl BufferSet {
 
     /// Restores every buffer that an execution of this contender may write, with fresh poison or the first content.
     /// Inputs are not restored, because a contender that changes one is refused.
-    fn renew(
+    fn restore(
         &mut self,
         gpu: &Gpu,
         contender: TimedKernel,
@@ -105,20 +109,20 @@ impl BufferSet {
         let own = self.workspaces.get_mut(&contender);
         let written = self.tensors.iter_mut().chain(own.into_iter().flatten());
         for placed in written.filter(|placed| !placed.resident.constant) {
-            placed.renew(gpu, poison)?;
+            placed.restore(gpu, poison)?;
         }
         Ok(())
     }
 }
 
-impl Placed {
+impl SetBuffer {
     fn fill(&mut self, byte: u8) -> Result<(), DriverError> {
         let inside = self.resident.inside.clone();
         let allocation = &mut self.resident.allocation;
         allocation.fill(inside.start, inside.len(), byte)
     }
 
-    fn renew(&mut self, gpu: &Gpu, poison: u64) -> Result<(), ExecuteError> {
+    fn restore(&mut self, gpu: &Gpu, poison: u64) -> Result<(), ExecuteError> {
         let resident = &mut self.resident;
         if self.poisoned {
             let inside = resident.inside.clone();
@@ -128,7 +132,7 @@ impl Placed {
         resident.allocation.upload(&resident.before)?;
         if let Some(emulator) = gpu.emulator().filter(|_| self.poisoned) {
             let whole = resident.before.len() as u64;
-            emulator.forget(resident.allocation.base(), whole)?;
+            emulator.mark_unwritten(resident.allocation.base(), whole)?;
         }
         Ok(())
     }
@@ -144,7 +148,7 @@ pub struct Batch<'b> {
     pub poison: u64,
 }
 
-impl Loaded<'_> {
+impl LoadedImage<'_> {
     /// Executes the plan once on each of the chosen sets, all between two events, and returns the time between the
     /// events in microseconds. `begin` is called when everything is ready, `end` when all work has ended.
     ///
@@ -160,14 +164,14 @@ impl Loaded<'_> {
         end: impl FnOnce(),
     ) -> Result<f64, ExecuteError> {
         for (poison, set) in (batch.poison..).zip(chosen) {
-            sets[*set].renew(self.gpu, batch.contender, poison)?;
+            sets[*set].restore(self.gpu, batch.contender, poison)?;
         }
         // All look-ups happen before the first launch, so that they are not timed.
         let mut steps = Vec::new();
         for set in chosen {
             let buffers = sets[*set].buffers(batch.contender).collect::<Vec<_>>();
             for step in &batch.plan.steps {
-                steps.push((*set, self.prepare(step, &buffers)?));
+                steps.push((*set, self.prepare_step(step, &buffers)?));
             }
         }
         begin(self.gpu)?;
@@ -188,7 +192,7 @@ impl Loaded<'_> {
         let ended = watch.stop();
         end();
         if let Some(emulator) = self.gpu.emulator() {
-            let reports = emulator.take()?;
+            let reports = emulator.take_reports()?;
             let ran = reports.iter().filter(|report| report.outcome.has_run());
             let ran = ran.count();
             if ran != launched {

@@ -20,7 +20,7 @@ pub(super) struct Layout {
     align: u64,
     front: u64,
     /// True if the base is moved until its alignment is exactly `align` and not twice that.
-    exactly: bool,
+    is_exact: bool,
 }
 
 impl Layout {
@@ -30,7 +30,7 @@ impl Layout {
             (_, Some(guard)) => Self::guarded(bytes, align, guard),
             (Placement::Bare, None) => Self::bare(bytes),
             (_, None) if knows_bounds => Self::exact(bytes, align, placement),
-            (_, None) => Self::fenced(bytes, align, placement),
+            (_, None) => Self::with_red_zones(bytes, align, placement),
         }
     }
 
@@ -41,19 +41,19 @@ impl Layout {
             bytes,
             align: 1,
             front: 0,
-            exactly: false,
+            is_exact: false,
         }
     }
 
     /// Pattern on both sides, and room to move the base to exactly its alignment.
-    fn fenced(bytes: u64, align: u64, placement: Placement) -> Self {
-        let align = exactly(align, placement);
+    fn with_red_zones(bytes: u64, align: u64, placement: Placement) -> Self {
+        let align = exact_alignment(align, placement);
         Self {
             allocated: bytes.saturating_add(2 * RED_ZONE + 2 * align),
             bytes,
             align,
             front: RED_ZONE,
-            exactly: placement != Placement::Allocated,
+            is_exact: placement != Placement::Allocated,
         }
     }
 
@@ -70,14 +70,14 @@ impl Layout {
                 Guard::Before => 0,
                 Guard::Behind => RED_ZONE,
             },
-            exactly: false,
+            is_exact: false,
         }
     }
 
     /// For a device that knows the end of each allocation: no byte after the buffer, and none before it unless its
     /// base is to have less than an allocation's alignment.
     fn exact(bytes: u64, align: u64, placement: Placement) -> Self {
-        let align = exactly(align, placement);
+        let align = exact_alignment(align, placement);
         let front = match placement {
             Placement::Weakest | Placement::Shifted => align,
             Placement::Allocated => 0,
@@ -89,19 +89,19 @@ impl Layout {
             bytes,
             align,
             front,
-            exactly: front > 0,
+            is_exact: front > 0,
         }
     }
 
     /// The part of an allocation at `base` that the buffer occupies.
-    pub(super) fn place(&self, base: u64) -> Range<usize> {
+    pub(super) fn position(&self, base: u64) -> Range<usize> {
         let latest = self.allocated - self.bytes;
         let weak = |start: &u64| {
             let address = base + start;
             address.is_multiple_of(self.align) && !address.is_multiple_of(2 * self.align)
         };
         let weakest = (self.front..=latest).find(weak);
-        let start = weakest.filter(|_| self.exactly).unwrap_or(self.front);
+        let start = weakest.filter(|_| self.is_exact).unwrap_or(self.front);
         let index = |offset: u64| usize::try_from(offset).expect("the allocation was made");
         index(start)..index(start + self.bytes)
     }
@@ -121,7 +121,7 @@ pub(super) fn guard(placement: Placement) -> Option<Guard> {
 }
 
 /// The alignment that a base has exactly under a placement.
-fn exactly(align: u64, placement: Placement) -> u64 {
+fn exact_alignment(align: u64, placement: Placement) -> u64 {
     match placement {
         Placement::Shifted => align.max(SHIFT),
         _ => align.max(1),
@@ -140,9 +140,9 @@ mod tests {
             .chain([(16, Placement::Shifted), (4, Placement::Ending)])
         {
             for base in [0x1000_0000_u64, 0x1000_0100, 0x1000_0200] {
-                let layout = Layout::fenced(1000, align, placement);
-                let align = exactly(align, placement);
-                let inside = layout.place(base);
+                let layout = Layout::with_red_zones(1000, align, placement);
+                let align = exact_alignment(align, placement);
+                let inside = layout.position(base);
                 let address = base + inside.start as u64;
                 assert_eq!(address % align, 0);
                 assert_ne!(address % (2 * align), 0);
@@ -157,13 +157,13 @@ mod tests {
     fn a_base_is_what_an_allocator_gives_where_that_is_asked_for() {
         for align in [1, 4, 16, 256] {
             let exact = Layout::exact(1000, align, Placement::Allocated);
-            let inside = exact.place(0x1000_0000);
+            let inside = exact.position(0x1000_0000);
             assert_eq!((inside.start, inside.end as u64), (0, exact.allocated));
-            let fenced = Layout::fenced(1000, align, Placement::Allocated);
-            let inside = fenced.place(0x1000_0000);
+            let with_red_zones = Layout::with_red_zones(1000, align, Placement::Allocated);
+            let inside = with_red_zones.position(0x1000_0000);
             assert!((inside.start as u64).is_multiple_of(256), "{align}");
             assert!(inside.start as u64 >= RED_ZONE);
-            assert!(fenced.allocated - inside.end as u64 >= RED_ZONE);
+            assert!(with_red_zones.allocated - inside.end as u64 >= RED_ZONE);
         }
     }
 
@@ -174,7 +174,7 @@ mod tests {
             // The allocation ends, or begins, at a multiple of the unit.
             let layout = Layout::guarded(bytes, align, Guard::Behind);
             let base = 8 * UNIT - layout.allocated;
-            let inside = layout.place(base);
+            let inside = layout.position(base);
             let end = base + inside.end as u64;
             assert!((base + inside.start as u64).is_multiple_of(align));
             assert!(
@@ -184,7 +184,7 @@ mod tests {
             );
             assert_eq!(inside.start as u64, RED_ZONE);
             let layout = Layout::guarded(bytes, align, Guard::Before);
-            let inside = layout.place(8 * UNIT);
+            let inside = layout.position(8 * UNIT);
             assert_eq!(inside.start, 0);
             assert!(layout.allocated - inside.end as u64 >= RED_ZONE);
         }
@@ -194,7 +194,7 @@ mod tests {
     fn an_exact_buffer_ends_with_its_allocation() {
         for align in [1, 4, 8, 16, 256] {
             let layout = Layout::exact(1000, align, Placement::Ending);
-            let inside = layout.place(0x1000_0000);
+            let inside = layout.position(0x1000_0000);
             assert_eq!(inside.end as u64, layout.allocated);
             assert_eq!(inside.start as u64 % align, 0);
         }
@@ -210,7 +210,7 @@ mod tests {
             (Placement::Shifted, 256, 256),
         ] {
             let layout = Layout::exact(1000, align, placement);
-            let inside = layout.place(0x1000_0000);
+            let inside = layout.position(0x1000_0000);
             assert_eq!(inside.start, start, "{placement:?} {align}");
             assert_eq!(inside.end as u64, layout.allocated);
         }

@@ -7,7 +7,7 @@ use domain::plan::{ResolvedPlan, ResolvedStep};
 use domain::role::Placement;
 
 use super::layout::{Layout, guard};
-use super::{ExecuteError, Loaded, Manner};
+use super::{ExecuteError, LoadedImage, PassOptions};
 use crate::driver::{Allocation, DriverError};
 use crate::inputs;
 use crate::role_error::RoleError;
@@ -29,7 +29,7 @@ pub struct Buffer {
 
 /// A buffer on the device.
 #[derive(Debug)]
-pub struct Resident {
+pub struct DeviceBuffer {
     /// Name in the plan.
     pub name: String,
     pub(super) allocation: Allocation,
@@ -44,7 +44,7 @@ pub struct Resident {
 
 /// Bytes of a buffer and its surroundings after a pass, compared with those before it.
 #[derive(Debug)]
-pub struct After {
+pub struct BufferState {
     all: Vec<u8>,
     inside: Range<usize>,
     /// True if the pattern around the buffer changed.
@@ -53,34 +53,39 @@ pub struct After {
     pub changed: bool,
 }
 
-impl Loaded<'_> {
+impl LoadedImage<'_> {
     /// Allocates and fills one buffer of a plan. A constant buffer next to a guard is mapped for reading only, so
     /// that the hardware stops a kernel that writes to it. A buffer that a step of the plan fills stays writable; its
     /// bytes are compared afterwards. The flag is true if the driver cannot map memory for reading only.
-    pub(super) fn place_for(
+    pub(super) fn allocate_for_plan(
         &self,
         plan: &ResolvedPlan,
         buffer: Buffer,
-        manner: Manner,
-    ) -> Result<(Resident, bool), ExecuteError> {
-        let mut resident = self.place(buffer, manner)?;
+        options: PassOptions,
+    ) -> Result<(DeviceBuffer, bool), ExecuteError> {
+        let mut resident = self.allocate(buffer, options)?;
         let fills = |step: &ResolvedStep| match step {
             ResolvedStep::Memset { buffer, .. } => *buffer == resident.name,
             ResolvedStep::Kernel(_) => false,
         };
-        if !resident.constant || guard(manner.placement).is_none() || plan.steps.iter().any(fills) {
+        if !resident.constant || guard(options.placement).is_none() || plan.steps.iter().any(fills)
+        {
             return Ok((resident, false));
         }
-        let granted = resident.allocation.protect()?;
+        let granted = resident.allocation.make_read_only()?;
         Ok((resident, !granted))
     }
 
     /// Allocates and fills one buffer.
-    pub(super) fn place(&self, buffer: Buffer, manner: Manner) -> Result<Resident, ExecuteError> {
+    pub(super) fn allocate(
+        &self,
+        buffer: Buffer,
+        options: PassOptions,
+    ) -> Result<DeviceBuffer, ExecuteError> {
         let emulator = self.gpu.emulator();
-        let Manner {
+        let PassOptions {
             poison, placement, ..
-        } = manner;
+        } = options;
         let Buffer {
             name,
             bytes,
@@ -103,10 +108,10 @@ impl Loaded<'_> {
             ))
         })?;
         let mut allocation = match guard {
-            Some(guard) => self.gpu.guarded(allocated, guard)?,
+            Some(guard) => self.gpu.allocate_guarded(allocated, guard)?,
             None => Allocation::new(allocated)?,
         };
-        let inside = layout.place(allocation.base());
+        let inside = layout.position(allocation.base());
         let zones = inputs::poison(poison, "red zone", &name, allocated - inside.len());
         let (front, back) = zones.split_at(inside.start);
         let held = match &content {
@@ -124,16 +129,16 @@ impl Loaded<'_> {
         if let Some(emulator) = emulator {
             emulator.label(allocation.base(), &name)?;
             if bounded {
-                emulator.begin(allocation.base() + inside.start as u64)?;
+                emulator.set_buffer_start(allocation.base() + inside.start as u64)?;
             }
             if content.is_none() {
-                emulator.forget(allocation.base(), layout.allocated)?;
+                emulator.mark_unwritten(allocation.base(), layout.allocated)?;
             } else if inside.start > 0 {
                 // The bytes before the content must not be read.
-                emulator.forget(allocation.base(), inside.start as u64)?;
+                emulator.mark_unwritten(allocation.base(), inside.start as u64)?;
             }
         }
-        Ok(Resident {
+        Ok(DeviceBuffer {
             name,
             allocation,
             constant,
@@ -144,7 +149,7 @@ impl Loaded<'_> {
     }
 }
 
-impl Resident {
+impl DeviceBuffer {
     /// Address of the buffer.
     pub fn address(&self) -> u64 {
         self.allocation.base() + self.inside.start as u64
@@ -160,7 +165,7 @@ impl Resident {
         if self.bounded {
             0
         } else {
-            self.allocation.lead() + self.inside.start
+            self.allocation.leading_bytes() + self.inside.start
         }
     }
 
@@ -173,10 +178,10 @@ impl Resident {
     ///
     /// # Errors
     /// The driver's error.
-    pub fn after(&self) -> Result<After, DriverError> {
+    pub fn read_back(&self) -> Result<BufferState, DriverError> {
         let all = self.allocation.download()?;
         let Range { start, end } = self.inside;
-        Ok(After {
+        Ok(BufferState {
             overrun: all[..start] != self.before[..start] || all[end..] != self.before[end..],
             changed: all[start..end] != self.before[start..end],
             all,
@@ -185,7 +190,7 @@ impl Resident {
     }
 }
 
-impl After {
+impl BufferState {
     /// The buffer's bytes.
     pub fn content(&self) -> &[u8] {
         &self.all[self.inside.clone()]
@@ -193,10 +198,10 @@ impl After {
 }
 
 /// The names of the constant buffers whose bytes have changed.
-pub(super) fn changed(buffers: &[Resident]) -> Result<Vec<String>, DriverError> {
+pub(super) fn changed_constants(buffers: &[DeviceBuffer]) -> Result<Vec<String>, DriverError> {
     let mut changed = Vec::new();
     for buffer in buffers.iter().filter(|buffer| buffer.constant) {
-        if buffer.after()?.changed {
+        if buffer.read_back()?.changed {
             changed.push(buffer.name.clone());
         }
     }

@@ -8,7 +8,7 @@ use domain::role::experiment::{
     CaseLaunch, CaseRecord, ComparedNumbers, End, ExperimentReply, ReadBack,
 };
 
-use super::{ended, words};
+use super::{describe_error, reply_with_end};
 use crate::driver::{self, Allocation, DriverError, Gpu, Module, Shape, Stopwatch, Variable};
 use crate::role_error::RoleError;
 
@@ -27,14 +27,14 @@ pub fn run(
         .iter()
         .find(|case| case.name == name)
         .ok_or_else(|| RoleError::Job(format!("{name:?} is no case of the corpus")))?;
-    let mut reply = ended(gpu, End::Completed, None)?;
+    let mut reply = reply_with_end(gpu, End::Completed, None)?;
     let mut before: Option<Record> = None;
     for _ in 0..repeats.max(1) {
         let module = match Module::load(image) {
             Ok(module) => module,
             Err(refusal) => {
                 reply.end = End::Refused { code: refusal.code };
-                reply.message = Some(words(&refusal));
+                reply.message = Some(describe_error(&refusal));
                 break;
             }
         };
@@ -65,7 +65,8 @@ pub fn run(
     }
     // After a fault of the device nothing can be released; the process ends.
     if reply.end == End::Completed {
-        driver::releases().map_err(|refusal| refusal.into_role_error("clear the device"))?;
+        driver::take_release_error()
+            .map_err(|refusal| refusal.into_role_error("clear the device"))?;
     }
     let record = before.map(on_disk).unwrap_or(CaseRecord {
         reads: Vec::new(),
@@ -135,15 +136,20 @@ struct Loaded<'a> {
 }
 
 fn refused(refusal: &DriverError) -> Failure {
-    Failure::new(Kind::Refused { code: refusal.code }, words(refusal))
+    Failure::new(
+        Kind::Refused { code: refusal.code },
+        describe_error(refusal),
+    )
 }
 
 impl Loaded<'_> {
     /// The buffer that holds a range, and the offset of the range in it.
-    fn holder(&mut self, address: u64, bytes: usize) -> Option<(&mut Allocation, usize)> {
+    fn buffer_at(&mut self, address: u64, bytes: usize) -> Option<(&mut Allocation, usize)> {
         self.buffers.iter_mut().find_map(|buffer| {
             let offset = usize::try_from(address.checked_sub(buffer.base())?).ok()?;
-            buffer.holds(offset, bytes).then_some((buffer, offset))
+            buffer
+                .contains_range(offset, bytes)
+                .then_some((buffer, offset))
         })
     }
 
@@ -161,7 +167,7 @@ impl Loaded<'_> {
     }
 
     /// Records a failure of the environment and fails the case with it.
-    fn trouble(&mut self, fault: RoleError) -> Failure {
+    fn record_fault(&mut self, fault: RoleError) -> Failure {
         let failure = Failure::wrong(format!("failed to {fault}"));
         self.fault = Some(fault);
         failure
@@ -206,13 +212,13 @@ impl Device for Loaded<'_> {
         self.buffers.push(buffer);
         if let Some(emulator) = self.gpu.emulator() {
             let named = emulator.label(address, name);
-            named.map_err(|fault| self.trouble(fault))?;
+            named.map_err(|fault| self.record_fault(fault))?;
         }
         Ok(address)
     }
 
     fn write(&mut self, address: u64, bytes: &[u8]) -> Result<(), Failure> {
-        if let Some((buffer, offset)) = self.holder(address, bytes.len()) {
+        if let Some((buffer, offset)) = self.buffer_at(address, bytes.len()) {
             return buffer
                 .write(offset, bytes)
                 .map_err(|refusal| refused(&refusal));
@@ -222,7 +228,7 @@ impl Device for Loaded<'_> {
     }
 
     fn read(&mut self, address: u64, bytes: &mut [u8]) -> Result<(), Failure> {
-        if let Some((buffer, offset)) = self.holder(address, bytes.len()) {
+        if let Some((buffer, offset)) = self.buffer_at(address, bytes.len()) {
             return buffer
                 .read(offset, bytes)
                 .map_err(|refusal| refused(&refusal));
@@ -243,8 +249,8 @@ impl Device for Loaded<'_> {
         let started = self.start(launch);
         let mut reports = Vec::new();
         if let Some(emulator) = self.gpu.emulator() {
-            let taken = emulator.take();
-            reports = taken.map_err(|fault| self.trouble(fault))?;
+            let taken = emulator.take_reports();
+            reports = taken.map_err(|fault| self.record_fault(fault))?;
         }
         let finding = reports.iter().flat_map(|report| &report.findings).next();
         if let Some(report) = reports

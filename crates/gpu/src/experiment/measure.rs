@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 use corpus::Noise;
 use domain::role::experiment::{End, ExperimentReply, Measure};
 
-use super::{ended, words};
+use super::{describe_error, reply_with_end};
 use crate::driver::{
-    Allocation, DriverError, Gpu, Kernel, Mapped, Module, Shape, Shared, Stopwatch,
+    Allocation, DriverError, Gpu, Kernel, MappedMemory, Module, Shape, SharedWord, Stopwatch,
 };
 use crate::role_error::RoleError;
 
@@ -60,12 +60,12 @@ pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply
         };
         bench.measure(what)
     });
-    let mut reply = ended(gpu, End::Completed, None)?;
+    let mut reply = reply_with_end(gpu, End::Completed, None)?;
     match measured {
         Ok(series) => reply.series = series,
         Err(refusal) => {
             reply.end = End::Refused { code: refusal.code };
-            reply.message = Some(words(&refusal));
+            reply.message = Some(describe_error(&refusal));
         }
     }
     Ok(reply)
@@ -84,9 +84,9 @@ impl Bench<'_> {
             Measure::GuardRead => self.guard(0, false, false),
             Measure::GuardWrite => self.guard(0, true, false),
             Measure::GuardReadOnly => self.guard(-1, true, true),
-            Measure::ReachPageable => self.reach(&Shared::pageable()),
-            Measure::ReachPinned => self.reach(&Shared::pinned()?),
-            Measure::ReachManaged => self.reach(&Shared::managed()?),
+            Measure::ReachPageable => self.reach(&SharedWord::pageable()),
+            Measure::ReachPinned => self.reach(&SharedWord::pinned()?),
+            Measure::ReachManaged => self.reach(&SharedWord::managed()?),
             Measure::Endless => self.endless(),
             Measure::Usable => self.usable(),
             Measure::CacheSurvival => self.cache(),
@@ -103,9 +103,9 @@ impl Bench<'_> {
 
     /// Accesses the element at this offset from the end of the mapping, in elements.
     fn guard(&self, place: i64, write: bool, read_only: bool) -> Result<Series, DriverError> {
-        let mapped = Mapped::new(self.gpu)?;
+        let mapped = MappedMemory::new(self.gpu)?;
         let out = Allocation::new(4)?;
-        if read_only && !mapped.forbid_writes(self.gpu)? {
+        if read_only && !mapped.make_read_only(self.gpu)? {
             return Ok(one("granted", 0.0));
         }
         let end = (mapped.bytes() / 4) as i64;
@@ -114,10 +114,10 @@ impl Bench<'_> {
     }
 
     /// Writes to host memory by its address and reports whether the value arrived.
-    fn reach(&self, shared: &Shared) -> Result<Series, DriverError> {
+    fn reach(&self, shared: &SharedWord) -> Result<Series, DriverError> {
         let mut series = one(
             "pageable_memory_access",
-            f64::from(u8::from(self.gpu.reaches_pageable_memory()?)),
+            f64::from(u8::from(self.gpu.can_access_pageable_memory()?)),
         );
         let out = Allocation::new(4)?;
         self.touch(shared.address(), 0, true, out.base())?;

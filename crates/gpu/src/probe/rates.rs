@@ -43,7 +43,7 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
     let Ok(device) = gpu.describe() else {
         return Ok(None);
     };
-    let track = Track {
+    let bench = Bench {
         module: &module,
         emulated: gpu.emulator().is_some(),
         multiprocessors: device.limits.sm_count,
@@ -51,31 +51,31 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
     };
     let free = usize::try_from(gpu.free_memory()?).unwrap_or(usize::MAX);
     let mut operations_per_us = BTreeMap::from([
-        (Arithmetic::F32, track.arithmetic("f32", 1.0)?),
-        (Arithmetic::F64, track.arithmetic("f64", 1.0)?),
+        (Arithmetic::F32, bench.arithmetic("f32", 1.0)?),
+        (Arithmetic::F64, bench.arithmetic("f64", 1.0)?),
     ]);
     if device.compute_capability.0 < WGMMA {
         // The 32 lanes of a warp execute the instruction together.
         let each = MMA / 32.0;
-        operations_per_us.insert(Arithmetic::F16, track.arithmetic("mma", each)?);
+        operations_per_us.insert(Arithmetic::F16, bench.arithmetic("mma", each)?);
     }
     Ok(Some(Rates {
-        bytes_per_us: track.memory(free / 4)?,
+        bytes_per_us: bench.memory(free / 4)?,
         operations_per_us,
-        launch_us: track.best("empty", 1, &[])?,
+        launch_us: bench.shortest_time("empty", 1, &[])?,
         l2_bytes: device.l2_bytes as f64,
     }))
 }
 
 /// The device with the measuring kernels.
-struct Track<'a> {
+struct Bench<'a> {
     module: &'a Module,
     emulated: bool,
     multiprocessors: u32,
     out: Allocation,
 }
 
-impl Track<'_> {
+impl Bench<'_> {
     /// Bandwidth of a kernel that reads a buffer of at most `most` bytes, in bytes per microsecond.
     fn memory(&self, most: usize) -> Result<f64, DriverError> {
         let wanted = if self.emulated { EMULATED_BYTES } else { BYTES };
@@ -90,7 +90,7 @@ impl Track<'_> {
             self.out.base().to_le_bytes().to_vec(),
             (steps as u32).to_le_bytes().to_vec(),
         ];
-        let us = self.best("read", blocks, &arguments)?;
+        let us = self.shortest_time("read", blocks, &arguments)?;
         Ok((steps * step) as f64 / us)
     }
 
@@ -107,14 +107,19 @@ impl Track<'_> {
             0_u64.to_le_bytes().to_vec(),
             rounds.to_le_bytes().to_vec(),
         ];
-        let us = self.best(kernel, blocks, &arguments)?;
+        let us = self.shortest_time(kernel, blocks, &arguments)?;
         let threads = f64::from(blocks) * f64::from(THREADS);
         let instructions = f64::from(rounds) * (CHAINS * LINKS) as f64;
         Ok(2.0 * each * threads * instructions / us)
     }
 
     /// The shortest event time of a kernel, microseconds.
-    fn best(&self, kernel: &str, blocks: u32, arguments: &[Vec<u8>]) -> Result<f64, DriverError> {
+    fn shortest_time(
+        &self,
+        kernel: &str,
+        blocks: u32,
+        arguments: &[Vec<u8>],
+    ) -> Result<f64, DriverError> {
         let kernel = self.module.kernel(kernel)?;
         let shape = Shape {
             grid: [blocks, 1, 1],
@@ -141,15 +146,15 @@ fn text() -> String {
     );
     text.push_str(READ);
     for kind in ["f32", "f64"] {
-        let start = |chain: usize| started(kind, &format!("%a{chain}"), chain);
+        let start = |chain: usize| initialised_register(kind, &format!("%a{chain}"), chain);
         let link = |chain| format!("fma.rn.{kind} %a{chain}, %a{chain}, %a{chain}, %a{chain};\n");
-        text.push_str(&chained(kind, kind, CHAINS, start, link));
+        text.push_str(&chained_kernel(kind, kind, CHAINS, start, link));
     }
     // Four accumulator registers for each chain; the factors are zero.
     let four = |chain: usize| 4 * chain..4 * chain + 4;
     let start = |chain: usize| {
         four(chain)
-            .map(|at| started("f32", &format!("%a{at}"), at))
+            .map(|at| initialised_register("f32", &format!("%a{at}"), at))
             .collect()
     };
     let link = |chain: usize| {
@@ -160,13 +165,13 @@ fn text() -> String {
              {{{sums}}}, {{%z, %z, %z, %z}}, {{%z, %z}}, {{{sums}}};\n"
         )
     };
-    text.push_str(&chained("mma", "f32", 4 * CHAINS, start, link));
+    text.push_str(&chained_kernel("mma", "f32", 4 * CHAINS, start, link));
     text
 }
 
 /// Initialises a register with the seed, which is zero, times a different number per register, because the compiler
 /// must treat the chains as different.
-fn started(kind: &str, register: &str, number: usize) -> String {
+fn initialised_register(kind: &str, register: &str, number: usize) -> String {
     let factor = number as f64 + 1.0;
     let literal = match kind {
         "f32" => format!("0f{:08X}", (factor as f32).to_bits()),
@@ -205,7 +210,7 @@ ret;
 
 /// A kernel that executes the chains link by link in every iteration, and writes a result only if the sum is not
 /// zero. `registers` is the number of registers of the chains.
-fn chained(
+fn chained_kernel(
     name: &str,
     kind: &str,
     registers: usize,

@@ -9,11 +9,11 @@ use domain::task::Role;
 use domain::timing::CacheState;
 
 use super::sets::Before;
-use super::{Bench, nobody};
+use super::{Bench, contender_mismatch};
+use crate::connection::TimingMark;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{DriverError, Gpu};
-use crate::execute::{Batch, BufferSet, ExecuteError, Loaded};
-use crate::line::Moment;
+use crate::execute::{Batch, BufferSet, ExecuteError, LoadedImage};
 use crate::role_error::RoleError;
 use crate::run::{registers, spills};
 
@@ -28,9 +28,9 @@ impl Bench<'_> {
     ) -> Result<Sample, ExecuteError> {
         let (job, loaded) = (self.job, self.loaded);
         let timed = &job.cases[case];
-        let side = job.sides.get(&contender).ok_or_else(nobody)?;
+        let side = job.sides.get(&contender).ok_or_else(contender_mismatch)?;
         let renewed = match side.stateful {
-            true => Some(Loaded::new(
+            true => Some(LoadedImage::new(
                 self.gpu,
                 &self.images[&contender],
                 &side.kernels,
@@ -47,20 +47,20 @@ impl Bench<'_> {
         configure(self.gpu, job, side, timed.cache, &ranges)?;
         let batch = Batch {
             contender,
-            plan: timed.plans.get(&contender).ok_or_else(nobody)?,
+            plan: timed.plans.get(&contender).ok_or_else(contender_mismatch)?,
             poison: job.poison.wrapping_add(self.executions),
         };
         let launches = chosen.len() * batch.plan.steps.len();
         self.executions += chosen.len() as u64;
         let before = sets.before;
         let (mut flush, reader) = (self.flush.as_mut(), self.reader.as_ref());
-        let line = std::cell::RefCell::new(&mut *self.line);
-        let mut tachometer = self.tachometer.as_mut().filter(|_| counts);
+        let connection = std::cell::RefCell::new(&mut *self.connection);
+        let mut clock_meter = self.clock_meter.as_mut().filter(|_| counts);
         let begin = |gpu: &Gpu| -> Result<(), ExecuteError> {
-            if let Some(tachometer) = &mut tachometer {
-                tachometer.start(gpu)?;
+            if let Some(clock_meter) = &mut clock_meter {
+                clock_meter.start(gpu)?;
             }
-            gpu.let_nothing_persist()?;
+            gpu.reset_persisting_cache()?;
             gpu.synchronize()?;
             let reader = match before {
                 Before::Read => Some(reader.ok_or(RoleError::NoPtx("warm the cache"))?),
@@ -70,7 +70,7 @@ impl Bench<'_> {
                 reader.read(gpu, &ranges)?;
             }
             if counts {
-                line.borrow_mut().tick(Moment::Begin);
+                connection.borrow_mut().mark(TimingMark::Begin);
             }
             // The host does not wait for the following work. While the device is busy with it the launches are
             // queued, so that the time between the events is that of the device and not that of queueing.
@@ -84,7 +84,7 @@ impl Bench<'_> {
         };
         let end = || {
             if counts {
-                line.borrow_mut().tick(Moment::End);
+                connection.borrow_mut().mark(TimingMark::End);
             }
         };
         let event_us = image.batch(&batch, &mut sets.all, chosen, begin, end)?;
@@ -94,15 +94,15 @@ impl Bench<'_> {
             left: BTreeMap::new(),
         };
         if counts {
-            if let Some(tachometer) = &mut self.tachometer {
-                tachometer.start(self.gpu)?;
+            if let Some(clock_meter) = &mut self.clock_meter {
+                clock_meter.start(self.gpu)?;
             }
             sample.left = self.count_results(case, contender, chosen)?;
         }
         let [byte, ..] = batch.poison.to_le_bytes();
         let sets = &mut self.cases[case].all;
         for set in chosen {
-            sets[*set].wipe(contender, byte)?;
+            sets[*set].overwrite_written(contender, byte)?;
         }
         Ok(sample)
     }
@@ -174,7 +174,7 @@ fn left_by(
     let mut outputs = BTreeMap::new();
     let tensors = tensors.iter().map(Some).chain(std::iter::repeat(None));
     for (buffer, tensor) in set.buffers(contender).zip(tensors) {
-        let after = buffer.after()?;
+        let after = buffer.read_back()?;
         if after.overrun {
             left.overrun = Some(buffer.name.clone());
         }

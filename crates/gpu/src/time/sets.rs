@@ -7,7 +7,7 @@ use domain::statistics::{BufferSets, TimedKernel};
 use domain::task::Role;
 use domain::timing::CacheState;
 
-use crate::execute::{Buffer, BufferSet, Loaded};
+use crate::execute::{Buffer, BufferSet, LoadedImage};
 use crate::inputs;
 use crate::role_error::RoleError;
 use crate::run::workspaces;
@@ -36,9 +36,9 @@ pub enum Before {
 impl Sets {
     /// Allocates the sets of a case on a device with a cache of `l2_bytes`, using at most `room` bytes. `loaded` may
     /// be any of the images on the device.
-    pub fn place(
+    pub fn allocate(
         case: &TimedCase,
-        loaded: &Loaded<'_>,
+        loaded: &LoadedImage<'_>,
         poison: u64,
         l2_bytes: u64,
         room: u64,
@@ -74,7 +74,7 @@ impl Sets {
                 .iter()
                 .map(|(contender, plan)| (*contender, workspaces(plan).collect()))
                 .collect();
-            let placed = BufferSet::place(loaded, buffers.collect(), scratch, poison)
+            let placed = BufferSet::allocate(loaded, buffers.collect(), scratch, poison)
                 .map_err(|error| error.into_role_error("make the buffers of a case"))?;
             all.push(placed);
         }

@@ -16,7 +16,7 @@ use super::Gap;
 pub const PREFIX: &str = "kernelwright-";
 /// Suffix of the group into which a worker moves that is alone in its group, because a group with processes cannot
 /// have child groups with limits.
-const OWN: &str = "worker";
+const WORKER_SUFFIX: &str = "worker";
 const DELEGATE: &str = "run the worker in a control group of its own: `systemd-run --user --scope -p Delegate=yes kernelwright worker join ...`, or Delegate=yes in its unit";
 /// Number of attempts to remove a group whose processes are still ending.
 const REMOVALS: u32 = 100;
@@ -24,14 +24,14 @@ const BETWEEN_REMOVALS: Duration = Duration::from_millis(2);
 
 /// A folder in which groups can be created, and the features of such groups.
 #[derive(Debug, Clone)]
-pub(super) struct Base {
+pub(super) struct GroupParent {
     folder: PathBuf,
     memory: bool,
     tasks: bool,
     kill: bool,
 }
 
-impl Base {
+impl GroupParent {
     /// The group of this process, if child groups can be created in it, and the features that those lack.
     pub(super) fn find() -> Result<(Self, Vec<Gap>), Gap> {
         let folder = own_folder().map_err(|reason| gap(reason, "mount cgroup v2 at /sys/fs/cgroup (`systemd.unified_cgroup_hierarchy=1` among the kernel's parameters)"))?;
@@ -207,10 +207,10 @@ fn gap(reason: String, fix: &str) -> Gap {
 fn own_folder() -> Result<PathBuf, String> {
     let own = fs::read_to_string("/proc/self/cgroup").map_err(|error| error.to_string())?;
     let mounts = fs::read_to_string("/proc/self/mountinfo").map_err(|error| error.to_string())?;
-    let folder = located(&own, &mounts)?;
+    let folder = mount_folder(&own, &mounts)?;
     let is_ours = folder.file_name().is_some_and(|name| {
         name.to_str()
-            .is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(OWN))
+            .is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(WORKER_SUFFIX))
     });
     Ok(match folder.parent() {
         Some(above) if is_ours => above.to_owned(),
@@ -219,7 +219,7 @@ fn own_folder() -> Result<PathBuf, String> {
 }
 
 /// The folder in which the group of a line of `/proc/self/cgroup` is mounted.
-fn located(own: &str, mounts: &str) -> Result<PathBuf, String> {
+fn mount_folder(own: &str, mounts: &str) -> Result<PathBuf, String> {
     let own = own
         .lines()
         .find_map(|line| line.strip_prefix("0::"))
@@ -257,7 +257,7 @@ fn enable(base: &Path, controller: &str) -> Result<(), (String, &'static str)> {
     let ask = || fs::write(base.join(switch), format!("+{controller}"));
     match ask() {
         Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
-            step_down(base).map_err(|reason| (reason, DELEGATE))?;
+            move_to_child_group(base).map_err(|reason| (reason, DELEGATE))?;
             ask().map_err(|error| (error.to_string(), DELEGATE))
         }
         other => other.map_err(|error| (error.to_string(), DELEGATE)),
@@ -265,13 +265,13 @@ fn enable(base: &Path, controller: &str) -> Result<(), (String, &'static str)> {
 }
 
 /// Moves this process into a child group, if it is the only process in its group.
-fn step_down(base: &Path) -> Result<(), String> {
+fn move_to_child_group(base: &Path) -> Result<(), String> {
     let inside = fs::read_to_string(base.join("cgroup.procs")).map_err(|e| e.to_string())?;
     let me = std::process::id().to_string();
     if inside.lines().any(|line| line != me) {
         return Err("other processes are in the worker's group".to_owned());
     }
-    let below = base.join(format!("{PREFIX}{me}-{OWN}"));
+    let below = base.join(format!("{PREFIX}{me}-{WORKER_SUFFIX}"));
     match fs::create_dir(&below) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error.to_string()),
         _ => fs::write(below.join("cgroup.procs"), me).map_err(|error| error.to_string()),
@@ -304,17 +304,17 @@ mod tests {
     #[test]
     fn a_group_is_found_where_it_is_mounted() {
         assert_eq!(
-            located(HYBRID, MOUNTS),
+            mount_folder(HYBRID, MOUNTS),
             Ok(PathBuf::from("/sys/fs/cgroup/unified/user.slice/job"))
         );
         let container = MOUNTS.replace("0:25 / ", "0:25 /user.slice ");
         assert_eq!(
-            located(HYBRID, &container),
+            mount_folder(HYBRID, &container),
             Ok(PathBuf::from("/sys/fs/cgroup/unified/job"))
         );
         let elsewhere = MOUNTS.replace("0:25 / ", "0:25 /system.slice ");
-        assert!(located(HYBRID, &elsewhere).is_err());
-        assert!(located("9:memory:/\n", MOUNTS).is_err());
-        assert!(located(HYBRID, "").is_err());
+        assert!(mount_folder(HYBRID, &elsewhere).is_err());
+        assert!(mount_folder("9:memory:/\n", MOUNTS).is_err());
+        assert!(mount_folder(HYBRID, "").is_err());
     }
 }

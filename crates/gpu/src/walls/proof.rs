@@ -23,12 +23,12 @@ pub fn prove() -> Result<Option<String>, RoleError> {
         .map_err(|error| broken(&format!("{WALLS_VARIABLE} does not read: {error}")))?;
     let mut holding = Vec::new();
     for (kind, outside) in &claims.outside {
-        differs(*kind, outside)?;
+        check_namespace_differs(*kind, outside)?;
         match kind {
-            Namespace::User => has_no_privilege()?,
-            Namespace::Pid => has_no_parent()?,
-            Namespace::Mount => sees_no_other_process()?,
-            Namespace::Net => reaches_no_network()?,
+            Namespace::User => check_no_privilege()?,
+            Namespace::Pid => check_no_parent()?,
+            Namespace::Mount => check_no_other_process()?,
+            Namespace::Net => check_no_network()?,
             // The objects of another IPC namespace cannot be listed; comparing the identities is the only check.
             Namespace::Ipc => {}
         }
@@ -39,7 +39,7 @@ pub fn prove() -> Result<Option<String>, RoleError> {
         holding.push(format!("namespaces: {kinds}"));
     }
     if let Some(group) = &claims.group {
-        is_alone_in(group)?;
+        check_group(group)?;
         let parts = [
             (group.memory_bytes.is_some(), "memory"),
             (group.tasks.is_some(), "tasks"),
@@ -60,7 +60,7 @@ fn read(path: &str) -> Result<String, RoleError> {
     fs::read_to_string(path).map_err(|error| broken(&format!("read {path}: {error}")))
 }
 
-fn differs(kind: Namespace, outside: &str) -> Result<(), RoleError> {
+fn check_namespace_differs(kind: Namespace, outside: &str) -> Result<(), RoleError> {
     let own = fs::read_link(kind.link())
         .map_err(|error| broken(&format!("read {}: {error}", kind.link())))?;
     if own.as_os_str() == outside {
@@ -71,7 +71,7 @@ fn differs(kind: Namespace, outside: &str) -> Result<(), RoleError> {
     Ok(())
 }
 
-fn has_no_privilege() -> Result<(), RoleError> {
+fn check_no_privilege() -> Result<(), RoleError> {
     let status = read("/proc/self/status")?;
     let privileges = status
         .lines()
@@ -83,7 +83,7 @@ fn has_no_privilege() -> Result<(), RoleError> {
     }
 }
 
-fn has_no_parent() -> Result<(), RoleError> {
+fn check_no_parent() -> Result<(), RoleError> {
     match rustix::process::getppid() {
         None => Ok(()),
         Some(parent) => Err(broken(&format!(
@@ -93,7 +93,7 @@ fn has_no_parent() -> Result<(), RoleError> {
     }
 }
 
-fn sees_no_other_process() -> Result<(), RoleError> {
+fn check_no_other_process() -> Result<(), RoleError> {
     let listed = fs::read_dir("/proc").map_err(|error| broken(&format!("list /proc: {error}")))?;
     let own = std::process::id().to_string();
     let others = listed.flatten().filter(|entry| {
@@ -108,7 +108,7 @@ fn sees_no_other_process() -> Result<(), RoleError> {
 }
 
 /// Checks that no network is reachable, not even this host: a new namespace has a loopback interface that is down.
-fn reaches_no_network() -> Result<(), RoleError> {
+fn check_no_network() -> Result<(), RoleError> {
     // No byte is sent: the kernel looks for a route and finds none.
     let outcome = UdpSocket::bind("0.0.0.0:0").and_then(|socket| socket.connect("127.0.0.1:9"));
     match outcome {
@@ -119,7 +119,7 @@ fn reaches_no_network() -> Result<(), RoleError> {
     }
 }
 
-fn is_alone_in(group: &GroupClaim) -> Result<(), RoleError> {
+fn check_group(group: &GroupClaim) -> Result<(), RoleError> {
     let file = |name: &str| {
         let path = group.folder.join(name);
         read(&path.to_string_lossy()).map(|text| text.trim().to_owned())

@@ -83,14 +83,14 @@ impl std::fmt::Display for StartError {
 
 /// A program in the form that the system calls need, because nothing may be allocated between the creation of the
 /// process and the start of its program.
-pub(super) struct Image {
+pub(super) struct ExecImage {
     path: CString,
     directory: CString,
     arguments: Vec<CString>,
     environment: Vec<CString>,
 }
 
-impl Image {
+impl ExecImage {
     pub(super) fn new(
         executable: &Path,
         arguments: &[OsString],
@@ -115,7 +115,7 @@ impl Image {
 }
 
 /// The parameters of a new process.
-pub(super) struct Order<'a> {
+pub(super) struct ProcessOptions<'a> {
     /// Its new namespaces.
     pub(super) namespaces: &'a [Namespace],
     /// The control group that it starts in.
@@ -123,20 +123,24 @@ pub(super) struct Order<'a> {
     /// Its standard streams, each with a descriptor number above 2.
     pub(super) streams: Option<[BorrowedFd<'a>; 3]>,
     /// The program to execute; none for a process that only tests whether everything else works.
-    pub(super) image: Option<&'a Image>,
+    pub(super) image: Option<&'a ExecImage>,
 }
 
 /// Creates a process. Returns its number, and a descriptor that becomes readable when it has ended.
-pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
-    let prepared = Prepared::new(order);
+pub(super) fn start(options: &ProcessOptions<'_>) -> Result<(Pid, OwnedFd), StartError> {
+    let prepared = Prepared::new(options);
     let (report, theirs) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| StartError {
             step: Step::Clone,
             errno,
         })?;
     let mut flags = libc::CLONE_PIDFD as u64;
-    flags |= order.namespaces.iter().map(|kind| flag(*kind)).sum::<u64>();
-    if order.group.is_some() {
+    flags |= options
+        .namespaces
+        .iter()
+        .map(|kind| flag(*kind))
+        .sum::<u64>();
+    if options.group.is_some() {
         flags |= INTO_GROUP;
     }
     let mut ended: c_int = -1;
@@ -145,8 +149,8 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     arguments.flags = flags;
     arguments.pidfd = &raw mut ended as u64;
     arguments.exit_signal = libc::SIGCHLD as u64;
-    arguments.cgroup = order.group.map_or(0, |group| group.as_raw_fd() as u64);
-    let signals = Signals::blocked();
+    arguments.cgroup = options.group.map_or(0, |group| group.as_raw_fd() as u64);
+    let signals = BlockedSignals::blocked();
     // SAFETY: the arguments have the size that is given and outlive the call. The new process has a copy of this
     // one's memory with one thread in it, and does only what is allowed there (see `run_child`).
     let pid = unsafe {
@@ -158,7 +162,7 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     };
     if pid == 0 {
         // SAFETY: this is the new process, and nothing of `prepared` has been released.
-        unsafe { become_it(&prepared, theirs.as_raw_fd()) }
+        unsafe { run_child(&prepared, theirs.as_raw_fd()) }
     }
     let error = io::Error::last_os_error();
     drop(signals);
@@ -169,7 +173,7 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
     };
     // SAFETY: the kernel has just created this descriptor for this call.
     let ended = unsafe { OwnedFd::from_raw_fd(ended) };
-    match reported(&report) {
+    match read_report(&report) {
         None => Ok((pid, ended)),
         Some(refusal) => {
             // The process has ended or is ending; its report gives the reason.
@@ -180,7 +184,7 @@ pub(super) fn start(order: &Order<'_>) -> Result<(Pid, OwnedFd), StartError> {
 }
 
 /// The error that the process reported before it executed the program; none if there was none.
-fn reported(report: &OwnedFd) -> Option<StartError> {
+fn read_report(report: &OwnedFd) -> Option<StartError> {
     let mut bytes = [0; 5];
     let mut read = 0;
     while read < bytes.len() {
@@ -219,14 +223,14 @@ struct Prepared<'a> {
     identity: Option<[(&'static CStr, CString); 3]>,
     mounts: bool,
     streams: Option<[RawFd; 3]>,
-    image: Option<&'a Image>,
+    image: Option<&'a ExecImage>,
     arguments: Vec<*const c_char>,
     environment: Vec<*const c_char>,
 }
 
 impl<'a> Prepared<'a> {
-    fn new(order: &Order<'a>) -> Self {
-        let has = |kind| order.namespaces.contains(&kind);
+    fn new(options: &ProcessOptions<'a>) -> Self {
+        let has = |kind| options.namespaces.contains(&kind);
         let identity = has(Namespace::User).then(|| {
             // Inside, the user has the same number as outside, so that files keep their owner, and no other user has
             // a number.
@@ -246,14 +250,14 @@ impl<'a> Prepared<'a> {
         Self {
             identity,
             mounts: has(Namespace::Mount),
-            streams: order
+            streams: options
                 .streams
                 .map(|streams| streams.map(|one| one.as_raw_fd())),
-            image: order.image,
-            arguments: order
+            image: options.image,
+            arguments: options
                 .image
                 .map_or(Vec::new(), |image| pointers(&image.arguments)),
-            environment: order
+            environment: options
                 .image
                 .map_or(Vec::new(), |image| pointers(&image.environment)),
         }
@@ -262,11 +266,11 @@ impl<'a> Prepared<'a> {
 
 /// All signals are blocked while this value exists, because a signal handler must not run in the new process, which
 /// shares the descriptors.
-struct Signals {
+struct BlockedSignals {
     before: libc::sigset_t,
 }
 
-impl Signals {
+impl BlockedSignals {
     fn blocked() -> Self {
         // SAFETY: both sets are written by the calls before they are read; blocking all signals of the calling thread
         // has no further condition.
@@ -280,7 +284,7 @@ impl Signals {
     }
 }
 
-impl Drop for Signals {
+impl Drop for BlockedSignals {
     fn drop(&mut self) {
         // SAFETY: the set was filled in by the call that blocked the signals.
         unsafe {
@@ -294,7 +298,7 @@ impl Drop for Signals {
 /// # Safety
 /// This function may only be called in a new process with one thread, whose memory is a copy of a process that had
 /// several: nothing here allocates, takes a lock or returns. `report` must be open.
-unsafe fn become_it(prepared: &Prepared<'_>, report: RawFd) -> ! {
+unsafe fn run_child(prepared: &Prepared<'_>, report: RawFd) -> ! {
     let fail = |step: Step| -> ! {
         let errno = Errno::from_io_error(&io::Error::last_os_error());
         let errno = errno.map_or(0, Errno::raw_os_error).to_le_bytes();
@@ -376,7 +380,7 @@ pub fn heed_signals() {
         unsafe { libc::_exit(128 + signal) }
     }
     let handler = end as extern "C" fn(c_int);
-    for signal in HEEDED {
+    for signal in HANDLED_SIGNALS {
         // SAFETY: the handler makes one call, which signal handlers may make.
         unsafe {
             libc::signal(signal, handler as libc::sighandler_t);
@@ -385,9 +389,11 @@ pub fn heed_signals() {
 }
 
 /// Signals by which a process ends itself: `abort`, and its limit of processor time.
-const HEEDED: [c_int; 2] = [libc::SIGABRT, libc::SIGXCPU];
+const HANDLED_SIGNALS: [c_int; 2] = [libc::SIGABRT, libc::SIGXCPU];
 
 /// The signal that caused the exit status of the first process of a namespace; none for other statuses.
 pub fn by_signal(status: i32) -> Option<i32> {
-    HEEDED.into_iter().find(|signal| status == 128 + signal)
+    HANDLED_SIGNALS
+        .into_iter()
+        .find(|signal| status == 128 + signal)
 }

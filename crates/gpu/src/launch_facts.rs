@@ -39,14 +39,14 @@ pub fn findings(reports: &[LaunchReport], buffers: &Buffers<'_>) -> Vec<Finding>
             report
                 .findings
                 .iter()
-                .filter(|finding| report.findings_dropped > 0 || counts(finding, buffers))
+                .filter(|finding| report.findings_dropped > 0 || is_counted(finding, buffers))
         })
         .map(|finding| translate(finding, buffers))
         .take(MAX_FINDINGS)
         .collect()
 }
 
-fn counts(finding: &emulator::Finding, buffers: &Buffers<'_>) -> bool {
+fn is_counted(finding: &emulator::Finding, buffers: &Buffers<'_>) -> bool {
     finding.kind != "uninitialised_store"
         || buffer(finding).is_some_and(|name| buffers.incomplete.contains(name))
 }

@@ -19,11 +19,11 @@ use crate::role_error::RoleError;
 const MAX_JOB_BYTES: usize = 64 << 20;
 /// An empty frame. The first one says that the process is ready for its job; each later one is a point in time that
 /// the supervisor records with its own clock. The first of each pair of these is answered with one byte.
-const TICK: [u8; 4] = [0; 4];
+const EMPTY_FRAME: [u8; 4] = [0; 4];
 
 /// One end of the timed part of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moment {
+pub enum TimingMark {
     /// The begin: nothing is timed before the supervisor has recorded it.
     Begin,
     /// The end: everything timed has ended.
@@ -32,25 +32,25 @@ pub enum Moment {
 
 /// A socket before its first message.
 #[derive(Debug)]
-pub struct Silent {
+pub struct UnusedConnection {
     socket: File,
 }
 
 /// A socket on which a job was received.
 #[derive(Debug)]
-pub struct Line {
+pub struct Connection {
     socket: File,
     /// The nonce of the last request.
     nonce: String,
 }
 
-impl Line {
+impl Connection {
     /// The socket that the supervisor passed to this process.
     ///
     /// # Errors
     /// [`RoleError::Socket`] if it passed none.
     #[expect(unsafe_code, reason = "an inherited descriptor has no owner yet")]
-    pub fn inherited() -> Result<Silent, RoleError> {
+    pub fn inherited() -> Result<UnusedConnection, RoleError> {
         let fault = |reason: String| RoleError::Socket {
             action: "receive the job",
             reason,
@@ -68,15 +68,15 @@ impl Line {
         // SAFETY: the supervisor passes this descriptor to this process for this purpose only, and it is taken once.
         // If it is not open, the first read fails.
         let socket = unsafe { OwnedFd::from_raw_fd(number) };
-        Ok(Silent {
+        Ok(UnusedConnection {
             socket: File::from(socket),
         })
     }
 
     /// Reports a point in time. A supervisor that does not receive it rejects the reply.
-    pub fn tick(&mut self, moment: Moment) {
-        let told = self.socket.write_all(&TICK);
-        if moment == Moment::Begin && told.is_ok() {
+    pub fn mark(&mut self, moment: TimingMark) {
+        let told = self.socket.write_all(&EMPTY_FRAME);
+        if moment == TimingMark::Begin && told.is_ok() {
             let _ = self.socket.read_exact(&mut [0]);
         }
     }
@@ -85,7 +85,7 @@ impl Line {
     ///
     /// # Errors
     /// [`RoleError::Socket`].
-    pub fn say(&mut self, reply: &impl Serialize) -> Result<(), RoleError> {
+    pub fn send_reply(&mut self, reply: &impl Serialize) -> Result<(), RoleError> {
         let reply = Envelope {
             nonce: self.nonce.clone(),
             body: reply,
@@ -98,31 +98,31 @@ impl Line {
     /// # Errors
     /// [`RoleError::Socket`].
     pub fn ask<N: DeserializeOwned>(&mut self, reply: &impl Serialize) -> Result<N, RoleError> {
-        self.say(reply)?;
+        self.send_reply(reply)?;
         let next: Envelope<N> = receive(&mut self.socket)?;
         self.nonce = next.nonce;
         Ok(next.body)
     }
 }
 
-impl Silent {
+impl UnusedConnection {
     /// Reports that the process is ready, and receives its job.
     ///
     /// # Errors
     /// [`RoleError::Socket`].
-    pub fn ready<J: DeserializeOwned>(mut self) -> Result<(Line, J), RoleError> {
+    pub fn receive_job<J: DeserializeOwned>(mut self) -> Result<(Connection, J), RoleError> {
         self.socket
-            .write_all(&TICK)
+            .write_all(&EMPTY_FRAME)
             .map_err(|error| RoleError::Socket {
                 action: "say that the role is ready",
                 reason: error.to_string(),
             })?;
         let job: Envelope<J> = receive(&mut self.socket)?;
-        let line = Line {
+        let connection = Connection {
             socket: self.socket,
             nonce: job.nonce,
         };
-        Ok((line, job.body))
+        Ok((connection, job.body))
     }
 }
 

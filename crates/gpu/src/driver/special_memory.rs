@@ -5,18 +5,18 @@ use std::ffi::c_void;
 use cudarc::driver::sys;
 
 use super::memory::granted;
-use super::{DriverError, Gpu, accepted, is_exported, missing, note_release};
+use super::{DriverError, Gpu, check_code, is_exported, record_release_error, unsupported_error};
 
 /// Memory that is mapped at the start of a range of addresses twice as long; the second half is unmapped.
 #[derive(Debug)]
-pub struct Mapped {
+pub struct MappedMemory {
     base: sys::CUdeviceptr,
     bytes: usize,
     handle: Option<sys::CUmemGenericAllocationHandle>,
     is_mapped: bool,
 }
 
-impl Mapped {
+impl MappedMemory {
     /// Maps the smallest amount that the device supports, for reading and writing.
     ///
     /// # Errors
@@ -33,7 +33,7 @@ impl Mapped {
             "cuMemSetAccess",
         ] {
             if !is_exported(name) {
-                return Err(missing(name));
+                return Err(unsupported_error(name));
             }
         }
         let kind = properties(gpu);
@@ -43,11 +43,11 @@ impl Mapped {
         // SAFETY: both pointers are valid for the call.
         let asked =
             unsafe { sys::cuMemGetAllocationGranularity(&raw mut bytes, &raw const kind, least) };
-        accepted("cuMemGetAllocationGranularity", asked as u32)?;
+        check_code("cuMemGetAllocationGranularity", asked as u32)?;
         let mut base = 0;
         // SAFETY: the pointer is valid for a write, and any address is acceptable.
         let reserved = unsafe { sys::cuMemAddressReserve(&raw mut base, 2 * bytes, bytes, 0, 0) };
-        accepted("cuMemAddressReserve", reserved as u32)?;
+        check_code("cuMemAddressReserve", reserved as u32)?;
         let mut mapped = Self {
             base,
             bytes,
@@ -57,13 +57,13 @@ impl Mapped {
         let mut handle = 0;
         // SAFETY: both pointers are valid for the call, and the size is the granularity.
         let created = unsafe { sys::cuMemCreate(&raw mut handle, bytes, &raw const kind, 0) };
-        accepted("cuMemCreate", created as u32)?;
+        check_code("cuMemCreate", created as u32)?;
         mapped.handle = Some(handle);
         // SAFETY: the first half of the reserved range is free, and the handle exists.
         let placed = unsafe { sys::cuMemMap(base, bytes, 0, handle, 0) };
-        accepted("cuMemMap", placed as u32)?;
+        check_code("cuMemMap", placed as u32)?;
         mapped.is_mapped = true;
-        mapped.allow(
+        mapped.set_access(
             gpu,
             sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
         )?;
@@ -74,8 +74,8 @@ impl Mapped {
     ///
     /// # Errors
     /// Any other error of the driver.
-    pub fn forbid_writes(&self, gpu: &Gpu) -> Result<bool, DriverError> {
-        let asked = self.allow(
+    pub fn make_read_only(&self, gpu: &Gpu) -> Result<bool, DriverError> {
+        let asked = self.set_access(
             gpu,
             sys::CUmemAccess_flags_enum::CU_MEM_ACCESS_FLAGS_PROT_READ,
         );
@@ -92,14 +92,14 @@ impl Mapped {
         self.bytes
     }
 
-    fn allow(&self, gpu: &Gpu, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
+    fn set_access(&self, gpu: &Gpu, flags: sys::CUmemAccess_flags) -> Result<(), DriverError> {
         let access = sys::CUmemAccessDesc {
             location: properties(gpu).location,
             flags,
         };
         // SAFETY: the range is mapped, and the description is valid for the call.
         let set = unsafe { sys::cuMemSetAccess(self.base, self.bytes, &raw const access, 1) };
-        accepted("cuMemSetAccess", set as u32)
+        check_code("cuMemSetAccess", set as u32)
     }
 }
 
@@ -122,27 +122,27 @@ fn properties(gpu: &Gpu) -> sys::CUmemAllocationProp {
     }
 }
 
-impl Drop for Mapped {
+impl Drop for MappedMemory {
     fn drop(&mut self) {
         // SAFETY: each step undoes one of `new` that succeeded, in the opposite order. After a fault of the device
         // the driver refuses, and the process is about to end.
         unsafe {
             if self.is_mapped {
                 let unmapped = sys::cuMemUnmap(self.base, self.bytes);
-                note_release(accepted("cuMemUnmap", unmapped as u32));
+                record_release_error(check_code("cuMemUnmap", unmapped as u32));
             }
             if let Some(handle) = self.handle {
-                note_release(accepted("cuMemRelease", sys::cuMemRelease(handle) as u32));
+                record_release_error(check_code("cuMemRelease", sys::cuMemRelease(handle) as u32));
             }
             let freed = sys::cuMemAddressFree(self.base, 2 * self.bytes);
-            note_release(accepted("cuMemAddressFree", freed as u32));
+            record_release_error(check_code("cuMemAddressFree", freed as u32));
         }
     }
 }
 
 /// Four bytes that the host can read and that the device may be able to write.
 #[derive(Debug)]
-pub enum Shared {
+pub enum SharedWord {
     /// Ordinary memory of the process.
     Pageable(Box<u32>),
     /// Page-locked memory of the driver.
@@ -151,7 +151,7 @@ pub enum Shared {
     Managed(*mut u32),
 }
 
-impl Shared {
+impl SharedWord {
     /// Creates zero in ordinary memory.
     pub fn pageable() -> Self {
         Self::Pageable(Box::new(0))
@@ -163,12 +163,12 @@ impl Shared {
     /// The driver's error.
     pub fn pinned() -> Result<Self, DriverError> {
         if !is_exported("cuMemAllocHost_v2") || !is_exported("cuMemFreeHost") {
-            return Err(missing("cuMemAllocHost"));
+            return Err(unsupported_error("cuMemAllocHost"));
         }
         let mut place: *mut c_void = std::ptr::null_mut();
         // SAFETY: the pointer is valid for a write.
         let allocated = unsafe { sys::cuMemAllocHost_v2(&raw mut place, 4) };
-        accepted("cuMemAllocHost", allocated as u32)?;
+        check_code("cuMemAllocHost", allocated as u32)?;
         // SAFETY: the driver allocated four bytes, aligned to a page.
         unsafe { place.cast::<u32>().write_volatile(0) };
         Ok(Self::Pinned(place.cast()))
@@ -180,13 +180,13 @@ impl Shared {
     /// The driver's error.
     pub fn managed() -> Result<Self, DriverError> {
         if !is_exported("cuMemAllocManaged") {
-            return Err(missing("cuMemAllocManaged"));
+            return Err(unsupported_error("cuMemAllocManaged"));
         }
         let mut place = 0;
         let everywhere = sys::CUmemAttach_flags_enum::CU_MEM_ATTACH_GLOBAL as u32;
         // SAFETY: the pointer is valid for a write.
         let allocated = unsafe { sys::cuMemAllocManaged(&raw mut place, 4, everywhere) };
-        accepted("cuMemAllocManaged", allocated as u32)?;
+        check_code("cuMemAllocManaged", allocated as u32)?;
         let place = place as *mut u32;
         // SAFETY: the host may access managed memory while no kernel runs.
         unsafe { place.write_volatile(0) };
@@ -222,7 +222,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for SharedWord {
     fn drop(&mut self) {
         // SAFETY: the memory was allocated with the counterparts of these functions and is not used afterwards.
         unsafe {
@@ -230,11 +230,11 @@ impl Drop for Shared {
                 Self::Pageable(_) => {}
                 Self::Pinned(place) => {
                     let freed = sys::cuMemFreeHost((*place).cast());
-                    note_release(accepted("cuMemFreeHost", freed as u32));
+                    record_release_error(check_code("cuMemFreeHost", freed as u32));
                 }
                 Self::Managed(place) => {
                     let freed = sys::cuMemFree_v2(*place as u64);
-                    note_release(accepted("cuMemFree", freed as u32));
+                    record_release_error(check_code("cuMemFree", freed as u32));
                 }
             }
         }

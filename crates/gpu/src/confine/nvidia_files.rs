@@ -28,12 +28,12 @@ const DEVICES: [&str; 2] = ["nvidia", "dxg"];
 const OWN_THREADS: &str = "/proc/self/task";
 
 /// Paths to read.
-pub fn read() -> impl Iterator<Item = PathBuf> {
+pub fn readable() -> impl Iterator<Item = PathBuf> {
     READ.into_iter().map(PathBuf::from)
 }
 
 /// Paths to read, write and control.
-pub fn operate() -> Vec<PathBuf> {
+pub fn controllable() -> Vec<PathBuf> {
     let entries = fs::read_dir("/dev").into_iter().flatten().flatten();
     let devices = entries.filter(|entry| {
         let name = entry.file_name();
