@@ -40,7 +40,7 @@ fn preflight_reports_the_walls_of_roles_and_the_missing_ones() -> Result<()> {
     let report = preflight(folder.path(), &[])?;
     let check = check(&report, "walls")?;
     let found = text(check, "found");
-    assert_eq!(found.starts_with("none"), !walls.are_there(), "{found}");
+    assert_eq!(found.starts_with("none"), !walls.exist(), "{found}");
     for gap in walls.gaps() {
         assert!(found.contains(&gap.reason), "{gap:?}: {found}");
         assert!(text(check, "fix").contains(&gap.fix), "{gap:?}: {check}");

@@ -37,7 +37,7 @@ pub fn main(role: &str) -> ExitCode {
     // ignored, because the limit on processor time ends an orphan, too.
     let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
     if std::process::id() == 1 {
-        walls::heed_signals();
+        walls::handle_signals();
     }
     match serve(role) {
         Ok(()) => ExitCode::SUCCESS,

@@ -28,7 +28,7 @@ use start::{ExecImage, ProcessOptions, StartError, Step};
 
 pub use group::{Group, PREFIX};
 pub use proof::prove;
-pub use start::{by_signal, heed_signals};
+pub use start::{handle_signals, signal_from_status};
 
 /// Most processes and threads of one role, besides as many of each kind as the machine has processors, because the
 /// emulated device, a compiler and a driver start threads by that number.
@@ -55,7 +55,7 @@ pub struct Walls {
 
 /// A program to start inside walls.
 #[derive(Debug, Clone, Copy)]
-pub struct Inside<'a> {
+pub struct WalledProgram<'a> {
     /// The executable, with its absolute path.
     pub executable: &'a Path,
     /// Its arguments.
@@ -70,7 +70,7 @@ pub struct Inside<'a> {
 
 /// A process inside walls. The owner of this value must kill the process and collect its exit status.
 #[derive(Debug)]
-pub struct Started {
+pub struct WalledProcess {
     /// Its process number outside.
     pub pid: Pid,
     /// A descriptor that becomes readable when it has ended.
@@ -121,7 +121,7 @@ impl Walls {
     }
 
     /// Returns true if there is any.
-    pub fn are_there(&self) -> bool {
+    pub fn exist(&self) -> bool {
         !self.outside.is_empty() || self.base.is_some()
     }
 
@@ -145,7 +145,11 @@ impl Walls {
     ///
     /// # Errors
     /// The system's error, with the step that it refused.
-    pub fn start(&self, inside: Inside<'_>, streams: [OwnedFd; 3]) -> io::Result<Started> {
+    pub fn start(
+        &self,
+        inside: WalledProgram<'_>,
+        streams: [OwnedFd; 3],
+    ) -> io::Result<WalledProcess> {
         let processors = std::thread::available_parallelism().map_or(1, usize::from);
         let tasks = TASKS + 4 * processors as u64;
         let group = match &self.base {
@@ -185,7 +189,7 @@ impl Walls {
         let (pid, ended) = start::start(&options).map_err(|refusal| {
             io::Error::new(io::Error::from(refusal.errno).kind(), refusal.to_string())
         })?;
-        Ok(Started { pid, ended, group })
+        Ok(WalledProcess { pid, ended, group })
     }
 }
 

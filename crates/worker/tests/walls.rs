@@ -55,7 +55,7 @@ fn plays_the_child_when_started_as_one() {
         return;
     }
     if std::process::id() == 1 {
-        gpu::walls::heed_signals();
+        gpu::walls::handle_signals();
     }
     let stdin = std::io::stdin();
     let mut socket = UnixStream::from(stdin.as_fd().try_clone_to_owned().unwrap());
@@ -221,7 +221,7 @@ fn pipe(folder: &Path) -> (PathBuf, JoinHandle<()>) {
 fn a_child_proves_every_wall_that_is_granted() {
     let walls = walls();
     let holding = asked(&walls, &Act::Prove, patient()).reply.unwrap();
-    if !walls.are_there() {
+    if !walls.exist() {
         assert_eq!(holding, "nothing was claimed");
         return;
     }
@@ -424,7 +424,7 @@ fn is_held_by_another(path: &Path, held: &File) -> bool {
 #[test]
 fn the_control_group_of_an_ended_process_is_removed() {
     let walls = walls();
-    if !walls.are_there() {
+    if !walls.exist() {
         return;
     }
     let told = asked(&walls, &Act::TellClaims, patient()).reply.unwrap();

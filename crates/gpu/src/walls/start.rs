@@ -374,7 +374,7 @@ unsafe fn run_child(prepared: &Prepared<'_>, report: RawFd) -> ! {
 
 /// Handles the signals that end a process from inside. The kernel does not deliver a signal without a handler to the
 /// first process of a PID namespace. The handler exits with a status that [`signal_from_status`] reads.
-pub fn heed_signals() {
+pub fn handle_signals() {
     extern "C" fn end(signal: c_int) {
         // SAFETY: one system call, which does not return.
         unsafe { libc::_exit(128 + signal) }
@@ -392,7 +392,7 @@ pub fn heed_signals() {
 const HANDLED_SIGNALS: [c_int; 2] = [libc::SIGABRT, libc::SIGXCPU];
 
 /// The signal that caused the exit status of the first process of a namespace; none for other statuses.
-pub fn by_signal(status: i32) -> Option<i32> {
+pub fn signal_from_status(status: i32) -> Option<i32> {
     HANDLED_SIGNALS
         .into_iter()
         .find(|signal| status == 128 + signal)

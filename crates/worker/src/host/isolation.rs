@@ -105,7 +105,7 @@ impl Confinement {
             walls: Arc::new(no_walls),
             ..self.clone()
         };
-        match (self.open_files.is_none(), self.walls.are_there()) {
+        match (self.open_files.is_none(), self.walls.exist()) {
             (true, true) => vec![
                 ("restricted files", open(self)),
                 ("walls", bare.clone()),

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::sync::Arc;
 
-use gpu::walls::{Group, Inside, Walls, by_signal};
+use gpu::walls::{Group, WalledProgram, Walls, signal_from_status};
 use rustix::io::Errno;
 use rustix::process::{
     Pid, PidfdFlags, Resource, Rlimit, Signal, WaitOptions, getrlimit, kill_process_group,
@@ -90,7 +90,7 @@ impl Process {
         let (socket, theirs) = UnixStream::pair()?;
         let theirs = OwnedFd::from(theirs);
         let (process, stdout, stderr) = match &program.walls {
-            Some(walls) if walls.are_there() => Self::inside(walls, program, limits, theirs),
+            Some(walls) if walls.exist() => Self::inside(walls, program, limits, theirs),
             _ => Self::outside(program, theirs),
         }
         .map_err(|error| not_started(&program.executable, &error))?;
@@ -114,7 +114,7 @@ impl Process {
     ) -> io::Result<(Self, ChildStdout, ChildStderr)> {
         let (stdout, their_stdout) = io::pipe()?;
         let (stderr, their_stderr) = io::pipe()?;
-        let inside = Inside {
+        let inside = WalledProgram {
             executable: &program.executable,
             arguments: &program.arguments,
             environment: &program.environment,
@@ -227,7 +227,10 @@ impl Process {
 
     /// The signal that ended it, if one did.
     pub fn signal(&self, status: ExitStatus) -> Option<i32> {
-        let told = status.code().filter(|_| self.first).and_then(by_signal);
+        let told = status
+            .code()
+            .filter(|_| self.first)
+            .and_then(signal_from_status);
         status.signal().or(told)
     }
 

@@ -36,7 +36,7 @@ fn intolerant(lab: &Lab, folder: &Path, condition: &str) -> Host {
 #[test]
 fn a_program_that_fails_inside_walls_works_without_them_and_reports_it() {
     let Some(lab) = lab() else { return };
-    if !lab.evaluator().host().confinement().walls.are_there() {
+    if !lab.evaluator().host().confinement().walls.exist() {
         eprintln!("NOT RUN: this machine grants no walls");
         return;
     }
@@ -47,7 +47,7 @@ fn a_program_that_fails_inside_walls_works_without_them_and_reports_it() {
         &format!("[ -z \"${WALLS_VARIABLE}\" ]"),
     );
     let (level, barriers) = (host.confinement_report().level(), host.confinement());
-    assert!(!barriers.walls.are_there());
+    assert!(!barriers.walls.exist());
     assert!(barriers.open_files.is_none());
     let without_walls = Isolation::Reduced..=Isolation::Standard;
     assert!(
@@ -79,7 +79,7 @@ fn a_driver_that_needs_open_files_gets_them_and_the_machine_reports_it() {
     );
     let barriers = host.confinement();
     let usual = &lab.evaluator().host().confinement().walls;
-    assert_eq!(barriers.walls.are_there(), usual.are_there());
+    assert_eq!(barriers.walls.exist(), usual.exist());
     let reason = &barriers.open_files.as_ref().unwrap().reason;
     assert!(reason.contains("bear it"), "{reason}");
     assert_eq!(
@@ -114,9 +114,6 @@ fn a_probe_that_fails_once_weakens_no_confinement() {
     let once = format!("{{ [ -e '{failed}' ] || {{ touch '{failed}'; false; }}; }}");
     let host = intolerant(&lab, folder.path(), &once);
     let usual = lab.evaluator().host().confinement();
-    assert_eq!(
-        host.confinement().walls.are_there(),
-        usual.walls.are_there()
-    );
+    assert_eq!(host.confinement().walls.exist(), usual.walls.exist());
     assert!(host.confinement().open_files.is_none());
 }
