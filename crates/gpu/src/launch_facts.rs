@@ -317,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_has_its_word() {
+    fn every_finding_kind_is_translated() {
         for (name, fatal, expected) in [
             ("out_of_bounds_read", true, FindingKind::OutOfBoundsRead),
             ("out_of_bounds_write", true, FindingKind::OutOfBoundsWrite),
@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_of_garbage_counts_only_where_it_stays_in_an_output() {
+    fn an_uninitialised_store_counts_only_if_it_stays_in_an_output() {
         let reports = [report("uninitialised_store", false, "o", "k.cu")];
         assert!(findings(&reports, &Buffers::default()).is_empty());
         let incomplete = Buffers {
@@ -360,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_the_candidates_own() {
+    fn locations_in_headers_are_dropped() {
         let buffers = Buffers {
             starts: BTreeMap::from([("q", 4)]),
             ..Buffers::default()
@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn facts_are_the_devices_account() {
+    fn launch_facts_follow_the_devices_report() {
         let facts = &launches(&[report("trap", true, "q", "k.cu")], &[])[0];
         assert_eq!((facts.grid, facts.block), ([2, 1, 1], [32, 1, 1]));
         assert_eq!(facts.modelled.as_ref().unwrap().us, 2.5);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_takes_nothing_else_away() {
+    fn a_missing_namespace_does_not_disable_the_others() {
         let refusing = |never: &'static [Namespace]| {
             move |kinds: &[Namespace]| {
                 if kinds.iter().any(|kind| never.contains(kind)) {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_processes_is_that_of_a_namespace() {
+    fn no_process_list_is_mounted_without_a_pid_namespace() {
         let (granted, gaps) = namespaces(|kinds| {
             if kinds.contains(&Namespace::Pid) {
                 Err(refusal(Step::Clone, Errno::PERM))
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_has_the_fix_of_its_cause() {
+    fn each_refusal_suggests_a_fix_for_its_cause() {
         let denied = refusal(Step::Clone, Errno::PERM);
         let cases = [
             (

@@ -37,7 +37,7 @@ fn passes(comparison: &OutputComparison) -> bool {
 }
 
 #[test]
-fn special_values_must_stand_where_the_reference_has_them() {
+fn special_values_must_match_the_reference() {
     const NAN: f64 = f64::NAN;
     const INF: f64 = f64::INFINITY;
     for (found, reference, mismatches) in [
@@ -103,7 +103,7 @@ fn one_element_beyond_its_bound_is_counted_and_named() {
 }
 
 #[test]
-fn a_scale_that_is_no_number_lets_nothing_pass() {
+fn an_invalid_scale_fails_every_element() {
     for scale in [f64::NAN, f64::INFINITY, -1.0] {
         let comparison = f16_output(&[1.5], &[1.0], Some(&[scale]));
         assert!(!passes(&comparison), "scale {scale}");
@@ -112,7 +112,7 @@ fn a_scale_that_is_no_number_lets_nothing_pass() {
 }
 
 #[test]
-fn zeros_are_no_answer_to_small_numbers() {
+fn zeros_are_not_accepted_for_small_numbers() {
     let reference = [3e-3, -2e-3, 1e-3];
     assert!(!passes(&f16_output(&[0.0; 3], &reference, None)));
     assert!(!passes(&f16_output(&[1e-3; 3], &[0.0; 3], None)));
@@ -187,7 +187,7 @@ proptest! {
     }
 
     #[test]
-    fn no_single_wrong_element_hides(
+    fn every_single_wrong_element_is_detected(
         reference in proptest::collection::vec(-100.0_f64..100.0, 1..400),
         position in 0.0_f64..1.0,
         wrong in prop_oneof![Just(f64::NAN), Just(f64::INFINITY), 500.0_f64..6e4, -6e4_f64..-500.0],
@@ -201,7 +201,7 @@ proptest! {
     }
 
     #[test]
-    fn a_comparison_survives_the_wire(
+    fn a_comparison_survives_serialisation(
         found in proptest::collection::vec(proptest::num::f64::ANY, 1..20),
     ) {
         let reference = vec![0.0; found.len()];
@@ -214,7 +214,7 @@ proptest! {
 }
 
 #[test]
-fn an_exact_sum_may_not_be_off_at_all_while_the_type_can_count_to_its_scale() {
+fn an_integer_sum_must_be_exact_below_the_types_integer_limit() {
     let compared = |found: f64, expected: f64, scale: f64, exact: bool| {
         compare(
             &Output {

@@ -13,7 +13,7 @@ fn refused<T>(what: io::Result<T>) -> bool {
 }
 
 #[test]
-fn around_a_cards_driver_little_is_left_and_all_that_it_is_seen_to_need() {
+fn a_confined_driver_process_has_only_the_listed_rights() {
     let folder = tempfile::tempdir().unwrap();
     let outside = tempfile::NamedTempFile::new().unwrap();
     fs::write(outside.path(), "kept").unwrap();

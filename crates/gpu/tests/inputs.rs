@@ -82,7 +82,7 @@ fn the_moments_are_those_of_the_distribution() {
 }
 
 #[test]
-fn an_impulse_is_one_element_and_not_always_the_same() {
+fn an_impulse_is_one_element_at_varying_positions() {
     let mut places = std::collections::BTreeSet::new();
     for key in 0..64 {
         let tensor = tensor(Distribution::Impulse, Dtype::F16, &[5, 7], &key.to_string());
@@ -253,7 +253,7 @@ fn ties_repeat_rows_and_ascend_in_runs() {
 }
 
 #[test]
-fn index_codes_tell_neighbours_and_powers_of_two_apart() {
+fn index_codes_differ_between_neighbours_and_powers_of_two() {
     for dtype in [Dtype::F16, Dtype::Bf16, Dtype::F32] {
         let drawn = values(Distribution::IndexCoded, dtype, &[128, 64]);
         for distance in [1, 2, 64, 128, 1024, 4096] {

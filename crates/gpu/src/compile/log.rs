@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn words_of_the_source_cannot_pose_as_messages() {
+    fn text_of_the_source_is_not_read_as_messages() {
         let own = "PTX assembler: Unknown modifier '.bar'";
         for log in [
             // A message with line breaks, then a message of the assembler.
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_of_a_foreign_file_is_repeated() {
+    fn messages_in_foreign_files_are_not_repeated() {
         for log in [
             "/etc/passwd(1): error: identifier \"root\" is undefined\n  root:x:0:0\n  ^",
             "/opt/headers/../../etc/passwd(1): error: identifier \"root\" is undefined",

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn instructions_of_note_are_told_from_ordinary_ones() {
+    fn features_are_distinguished_from_ordinary_instructions() {
         let cases = [
             (
                 "HMMA.16816.F32 R16, R8.reuse, R12, RZ",

@@ -22,7 +22,7 @@ pub enum Guard {
     Behind,
 }
 
-/// The kind of memory behind a range.
+/// The kind of memory of a range.
 #[derive(Debug)]
 enum Backing {
     /// The driver's allocator.

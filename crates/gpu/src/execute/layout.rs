@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_is_what_an_allocator_gives_where_that_is_asked_for() {
+    fn an_allocated_placement_keeps_the_allocators_alignment() {
         for align in [1, 4, 16, 256] {
             let exact = Layout::exact(1000, align, Placement::Allocated);
             let inside = exact.position(0x1000_0000);
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_guarded_buffer_touches_its_guard_as_far_as_its_alignment_allows() {
+    fn a_guarded_buffer_ends_at_its_guard_up_to_its_alignment() {
         const UNIT: u64 = 2 << 20;
         for (bytes, align) in [(1000, 16), (1000, 1), (1024, 256), (6, 4)] {
             // The allocation ends, or begins, at a multiple of the unit.
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_base_is_as_weak_as_asked_and_its_buffer_still_ends_with_the_allocation() {
+    fn a_weakly_aligned_buffer_ends_with_its_allocation() {
         for (placement, align, start) in [
             (Placement::Ending, 16, 0),
             (Placement::Weakest, 4, 4),

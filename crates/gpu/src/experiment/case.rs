@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shortest_time_of_each_launch_stays() {
+    fn the_shortest_time_of_each_launch_is_kept() {
         let mut kept = vec![launch("a", 5.0), launch("b", 1.0)];
         keep_shortest(&mut kept, vec![launch("a", 3.0), launch("b", 2.0)]);
         // The number of launches of a case may depend on the values that it reads.

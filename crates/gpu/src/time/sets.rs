@@ -16,13 +16,13 @@ use crate::run::workspaces;
 pub struct Sets {
     /// All of them.
     pub all: Vec<BufferSet>,
-    /// What happens to the cache before each batch.
+    /// Preparation of the cache before each batch.
     pub before: Before,
     /// Index of the set that is used next.
     pub next: usize,
 }
 
-/// What happens to the cache before a batch.
+/// Preparation of the cache before a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Before {
     /// Nothing: the sets together exceed the cache, so no execution finds its own buffers in it.

@@ -148,7 +148,7 @@ const POSING_COMMENTS: [&str; 4] = [
 ];
 
 #[test]
-fn a_kernels_parameters_are_those_of_the_image_whatever_comments_say() {
+fn kernel_parameters_come_from_the_image_and_not_from_comments() {
     for comment in POSING_COMMENTS {
         let source = format!(
             "struct Large {{ char bytes[4000]; }};
@@ -173,7 +173,7 @@ extern \"C\" __global__ void k(float* out, Large large) {{
 }
 
 #[test]
-fn what_an_initialised_pointer_points_to_counts_as_written() {
+fn variables_behind_initialised_pointers_count_as_written() {
     let source = r#"
 __device__ float state[4];
 __device__ float* pointer = &state[1];
@@ -217,7 +217,7 @@ extern "C" __global__ void k(float* out) {
 }
 
 #[test]
-fn a_message_of_the_source_is_no_report_of_the_assembler() {
+fn messages_of_the_source_are_not_read_as_assembler_reports() {
     const POSING: &str = "#pragma message \"x\\nptxas error   : FORGED\\nptxas info    : Compiling entry function 'k' for 'sm_89'\\nptxas info    : Function properties for k\\nptxas         .     7 bytes stack frame, 8 bytes spill stores, 9 bytes spill loads\\nptxas info    : Used 3 registers, 77 bytes smem\\nptxas error   : Entry function 'FORGED' uses too much shared data (0x9 bytes, 0x1 max)\\ncandidate.cu(1): error: FORGED\"\n";
     let posing = |source: &str| compile(&format!("{POSING}{source}"));
     match posing("extern \"C\" __global__ void k(float* a) { a[threadIdx.x] = 1.0f; }\n") {
@@ -304,7 +304,7 @@ fn errors_come_with_their_line_and_without_the_sources_own_words() {
 }
 
 #[test]
-fn bogus_inline_assembly_is_blamed_on_its_line() {
+fn invalid_inline_assembly_is_reported_with_its_line() {
     let source = "extern \"C\" __global__ void k(float* a) {\n  a[1] = 2.0f;\n  asm volatile(\"foo.bar %0;\" :: \"f\"(a[0]));\n}\n";
     let Some(diagnostics) = rejected(source) else {
         return;
@@ -423,7 +423,7 @@ extern "C" __global__ void k(const __half* a, const __half* b, float* c) {
 }
 
 #[test]
-fn an_endless_source_is_stopped_by_the_limits_and_replies_nothing_false() {
+fn an_endless_source_is_stopped_by_the_limits() {
     let source = r#"
 template <int N> struct Grow { using type = Grow<N - 1>; typename type::type next; typename Grow<N - 2>::type other; };
 template <> struct Grow<0> { using type = int; }; template <> struct Grow<-1> { using type = int; };
@@ -505,7 +505,7 @@ extern \"C\" __global__ void product(const half* a, const half* b, float* c, lon
 }
 
 #[test]
-fn what_is_no_machine_code_is_a_fault_with_the_tools_own_words() {
+fn disassembling_other_bytes_is_a_fault_with_the_tools_message() {
     let Some(program) = process::nvdisasm() else {
         return;
     };

@@ -199,7 +199,7 @@ fn execution(id: u32, save: Option<PathBuf>) -> Execution {
 }
 
 #[test]
-fn a_launch_copies_no_more_than_its_arguments_hold() {
+fn a_launch_with_arguments_of_wrong_sizes_is_refused() {
     let Some(bench) = Bench::new() else { return };
     let large = HONEST
         .replace("int n)", "Large large)")
@@ -218,7 +218,7 @@ fn a_launch_copies_no_more_than_its_arguments_hold() {
 }
 
 #[test]
-fn an_honest_candidate_runs_without_a_mark_and_agrees_with_the_reference() {
+fn a_correct_candidate_gets_no_finding_and_matches_the_reference() {
     let Some(bench) = Bench::new() else { return };
     let outputs = bench.path("outputs");
     let shuffled = Execution {
@@ -308,7 +308,7 @@ fn a_read_beyond_the_end_names_line_thread_and_buffer() {
 }
 
 #[test]
-fn a_write_beyond_either_end_shows() {
+fn a_write_beyond_either_end_is_detected() {
     let Some(bench) = Bench::new() else { return };
     let behind = bench.facts(&HONEST.replace("out[i] =", "out[i + 1] ="));
     assert_eq!(behind.findings[0].kind, FindingKind::OutOfBoundsWrite);
@@ -331,7 +331,7 @@ fn a_write_beyond_either_end_shows() {
 }
 
 #[test]
-fn elements_that_nobody_writes_are_counted() {
+fn unwritten_elements_are_counted() {
     let Some(bench) = Bench::new() else { return };
     let facts = bench.facts(&HONEST.replace("if (i < n)", "if (i < n - 5)"));
     let unwritten = &facts.unwritten[0];
@@ -346,7 +346,7 @@ fn elements_that_nobody_writes_are_counted() {
 }
 
 #[test]
-fn a_changed_input_is_named() {
+fn a_changed_input_is_reported_by_name() {
     let Some(bench) = Bench::new() else { return };
     let facts = bench.facts(&HONEST.replace("const float* in", "float* in").replace(
         "out[i] = 3.0f * in[i];",
@@ -393,7 +393,7 @@ fn an_endless_loop_ends_with_its_budget() {
 }
 
 #[test]
-fn nothing_that_one_execution_leaves_in_the_module_reaches_the_next() {
+fn module_variables_are_reset_between_executions() {
     let Some(bench) = Bench::new() else { return };
     let counting = HONEST
         .replace("extern \"C\"", "__device__ int calls;\nextern \"C\"")
@@ -484,7 +484,7 @@ fn a_probe_describes_the_device_or_says_what_is_missing() {
 
 /// Bounds of the rates that the probe's kernels measure on a device with known peak rates.
 #[test]
-fn measured_rates_are_a_little_below_the_best_there_can_be() {
+fn measured_rates_are_slightly_below_peak() {
     let Some(bench) = Bench::new() else { return };
     let job = ProbeJob {
         measure_rates: true,
@@ -517,7 +517,7 @@ fn measured_rates_are_a_little_below_the_best_there_can_be() {
 }
 
 #[test]
-fn a_guard_stops_whoever_goes_past_it_and_nobody_else() {
+fn a_guard_stops_only_accesses_past_it() {
     let Some(bench) = Bench::new() else { return };
     let at = |placement| Execution {
         placement,

@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn ordinary_code_uses_nothing_of_note() {
+    fn ordinary_code_uses_no_feature() {
         let body = ".loc 1 7 2\nmov.u32 %r1, %ctaid.x;\nld.global.nc.v4.f32 {%f1, %f2, %f3, %f4}, [%rd1+16];\n\
                     cp.async.cg.shared.global [%r1], [%rd1], 16;\n// %clock\n.pragma \"nounroll %clock\";\n\
                     shfl.sync.bfly.b32 %r3|%p2, %r1, 1, 31, -1;\nbar.sync 0;\natom.global.add.u32 %r1, [%rd1], 1;";
@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_the_candidates_own() {
+    fn lines_of_other_files_are_dropped() {
         let inlined =
             ".loc 2 99 1, function_name $L__info_string0, inlined_at 1 20 5\nmov.u32 %r1, %clock;";
         assert_eq!(uses(inlined)[0].2, Some(20));
