@@ -134,6 +134,27 @@ pub const WRONG: &[Rules] = &[
         ],
     ),
     code(
+        "barrier of a grid, of some warps, or in memory",
+        Only::Any,
+        &[
+            ("grid . sync ( ) ;", ""),
+            ("grid . sync ( ) ;", "__syncthreads();"),
+            ("grid . sync ( ) ;", "__threadfence();"),
+            ("announce ( 1 + $s ) ;", "announce(1);"),
+            ("wait_for ( $s ) ;", ""),
+            ("wait_for ( $s ) ;", "wait_for($s + 1);"),
+            ("if ( step >= STAGES ) {", "if (step > STAGES) {"),
+            ("meeting . arrive_and_wait ( ) ;", ""),
+            ("meeting . arrive_and_wait ( ) ;", "(void)meeting.arrive();"),
+            ("meeting . wait ( meeting . arrive ( ) ) ;", ""),
+            (
+                "meeting . wait ( meeting . arrive ( ) ) ;",
+                "(void)meeting.arrive();",
+            ),
+            ("( & meeting , THREADS )", "(&meeting, THREADS / 2)"),
+        ],
+    ),
+    code(
         "bound",
         Only::Any,
         &[
