@@ -86,6 +86,12 @@ pub(crate) async fn record(
     .execute(&mut *tx)
     .await
     .context("record an evaluation")?;
+    query("UPDATE runs SET device_us = device_us + $2 WHERE id = $1")
+        .bind(judgement.run.uuid())
+        .bind(device_us(evaluation))
+        .execute(&mut *tx)
+        .await
+        .context("count the device's time")?;
     if evaluation.stage.decides_promotion() {
         return Ok(());
     }
@@ -223,8 +229,8 @@ pub(crate) async fn best(
     run: RunId,
 ) -> Result<Option<CandidateId>, StoreError> {
     let id: Option<Uuid> = query_scalar(
-        "SELECT c.id FROM candidates c JOIN evaluations e ON e.candidate = c.id \
-         WHERE c.run = $1 AND e.stage <> 'confirmation' AND e.speedup IS NOT NULL \
+        "SELECT c.id FROM evaluations e JOIN candidates c ON c.id = e.candidate \
+         WHERE e.run = $1 AND e.stage <> 'confirmation' AND e.speedup IS NOT NULL \
          AND NOT EXISTS (SELECT 1 FROM promotions p \
          WHERE p.candidate = c.id AND p.state IN ('refused', 'reverted')) \
          ORDER BY e.speedup DESC, c.ordinal LIMIT 1",

@@ -123,6 +123,23 @@ impl Store {
     /// # Errors
     /// The run is unknown or the database fails.
     pub async fn snapshot(&self, run: RunId) -> Result<Snapshot, StoreError> {
+        self.snapshot_after(run, Vec::new()).await
+    }
+
+    /// Reads what decides a run's next actions, and of its candidates only those that may have
+    /// changed. `known` are the entries of an earlier snapshot of the run. Those before the first
+    /// pending one are kept, because the entry of a candidate that is judged or given up never
+    /// changes.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn snapshot_after(
+        &self,
+        run: RunId,
+        mut known: Vec<Entry>,
+    ) -> Result<Snapshot, StoreError> {
+        let pending = |entry: &Entry| entry.state == EntryState::Pending;
+        known.truncate(known.iter().position(pending).unwrap_or(known.len()));
         let mut view = self.view().await?;
         let row: Option<RunRow> = query_as(
             "SELECT request, state, state_detail, task_content, elapsed, finish_requested \
@@ -142,12 +159,16 @@ impl Store {
              c.idea FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
-             WHERE c.run = $1 ORDER BY c.ordinal",
+             WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",
         )
         .bind(run.uuid())
+        .bind(i64::try_from(known.len()).unwrap_or(i64::MAX))
         .fetch_all(&mut *view)
         .await
         .context("read the run's candidates")?;
+        for row in entries {
+            known.push(Entry::try_from(row)?);
+        }
         let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = promotion(&mut view, run).await?;
         let row_ref = RowRef::new("runs", run);
@@ -164,10 +185,7 @@ impl Store {
             elapsed: Duration::from_micros(row_ref.number("elapsed", row.elapsed)?),
             finish_requested: row.finish_requested == 1,
             spend,
-            entries: entries
-                .into_iter()
-                .map(Entry::try_from)
-                .collect::<Result<_, _>>()?,
+            entries: known,
             promotion,
             refused,
         })

@@ -35,11 +35,7 @@ impl Store {
             return Ok(false);
         }
         write_answer(&mut tx, call, answer, effect, now).await?;
-        query("UPDATE runs SET unanswered = 0 WHERE id = $1")
-            .bind(asked.run.uuid())
-            .execute(&mut *tx)
-            .await
-            .context("count an answer")?;
+        count_answer(&mut tx, call).await?;
         let replied = EventKind::Replied {
             candidate: asked.candidate,
             ordinal: asked.ordinal,
@@ -203,6 +199,29 @@ async fn write_answer(
     .execute(tx)
     .await
     .context("record an answer")?;
+    Ok(())
+}
+
+/// Adds an answered call to the totals of its run.
+async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreError> {
+    query(
+        "UPDATE runs SET unanswered = 0, answered_calls = runs.answered_calls + 1, \
+         input_tokens = runs.input_tokens + k.input_tokens, \
+         cached_tokens = runs.cached_tokens + k.cached_tokens, \
+         cache_written_tokens = runs.cache_written_tokens + k.cache_written_tokens, \
+         output_tokens = runs.output_tokens + k.output_tokens, \
+         cost = runs.cost + COALESCE(k.cost, 0), \
+         unpriced_calls = runs.unpriced_calls + (k.cost IS NULL), \
+         interrupted_requests = runs.interrupted_requests + k.interrupted, \
+         interrupted_tokens = runs.interrupted_tokens + k.interrupted * k.reserved_tokens, \
+         interrupted_nanos = runs.interrupted_nanos + k.interrupted * k.reserved_nanos \
+         FROM (SELECT *, MAX(0, requests - failures - 1) AS interrupted FROM calls WHERE id = $1) \
+         AS k WHERE runs.id = k.run",
+    )
+    .bind(call.uuid())
+    .execute(tx)
+    .await
+    .context("count an answer")?;
     Ok(())
 }
 

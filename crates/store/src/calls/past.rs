@@ -87,23 +87,22 @@ impl Store {
 pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
     // The last request of a call that is still waited for is under way: it is a commitment.
     let row: SpendRow = query_as(
-        "WITH interruptions AS (SELECT k.reserved_tokens, k.reserved_nanos, \
-         MAX(0, k.requests - k.failures - (k.answered_at IS NOT NULL OR c.state = 'pending')) AS count \
-         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1) \
-         SELECT COUNT(k.answered_at) AS calls, COALESCE(SUM(k.input_tokens), 0) AS input, \
-         COALESCE(SUM(k.cached_tokens), 0) AS cached, \
-         COALESCE(SUM(k.cache_written_tokens), 0) AS cache_written, \
-         COALESCE(SUM(k.output_tokens), 0) AS output, COALESCE(SUM(k.cost), 0) AS cost, \
-         COUNT(k.answered_at) - COUNT(k.cost) AS unpriced, \
-         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
-         THEN k.reserved_tokens ELSE 0 END), 0) AS committed_tokens, \
-         COALESCE(SUM(CASE WHEN k.answered_at IS NULL AND c.state = 'pending' \
-         THEN k.reserved_nanos ELSE 0 END), 0) AS committed_nanos, \
-         (SELECT COALESCE(SUM(count), 0) FROM interruptions) AS interrupted, \
-         (SELECT COALESCE(SUM(count * reserved_tokens), 0) FROM interruptions) AS interrupted_tokens, \
-         (SELECT COALESCE(SUM(count * reserved_nanos), 0) FROM interruptions) AS interrupted_nanos, \
-         (SELECT COALESCE(SUM(device_us), 0) FROM evaluations WHERE run = $1) AS device_us \
-         FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.run = $1",
+        "WITH open AS (SELECT k.reserved_tokens, k.reserved_nanos, c.state = 'pending' AS waited, \
+         MAX(0, k.requests - k.failures - (c.state = 'pending')) AS interrupted \
+         FROM calls k JOIN candidates c ON c.id = k.candidate \
+         WHERE k.run = $1 AND k.answered_at IS NULL), \
+         unanswered AS (SELECT COALESCE(SUM(waited * reserved_tokens), 0) AS committed_tokens, \
+         COALESCE(SUM(waited * reserved_nanos), 0) AS committed_nanos, \
+         COALESCE(SUM(interrupted), 0) AS requests, \
+         COALESCE(SUM(interrupted * reserved_tokens), 0) AS tokens, \
+         COALESCE(SUM(interrupted * reserved_nanos), 0) AS nanos FROM open) \
+         SELECT r.answered_calls AS calls, r.input_tokens AS input, r.cached_tokens AS cached, \
+         r.cache_written_tokens AS cache_written, r.output_tokens AS output, r.cost, \
+         r.unpriced_calls AS unpriced, u.committed_tokens, u.committed_nanos, \
+         r.interrupted_requests + u.requests AS interrupted, \
+         r.interrupted_tokens + u.tokens AS interrupted_tokens, \
+         r.interrupted_nanos + u.nanos AS interrupted_nanos, r.device_us \
+         FROM runs r, unanswered u WHERE r.id = $1",
     )
     .bind(run.uuid())
     .fetch_one(connection)

@@ -427,3 +427,100 @@ async fn a_request_interrupted_by_a_kill_is_shown_and_charged_at_most() {
     let shown = lab.store.calls(due[1].candidate).await.expect("rows");
     assert_eq!(shown[0].interrupted, 1);
 }
+
+#[tokio::test]
+async fn an_older_database_gets_the_totals_of_its_answered_calls() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let init = || draft(Operator::Init, &[baseline]);
+    let due = drafted(&lab, run, 1, &[init(), init(), init()]).await;
+    // Twice begun and once answered: the first request was interrupted.
+    for call in [&due[0], &due[0], &due[1], &due[1]] {
+        assert!(lab.store.begin_request(call.id, at(5)).await.expect("rows"));
+    }
+    assert!(reply(&lab, &due[0], &written("fast"), 6).await);
+    let leased = lab.lease(worker, at(8)).await.expect("a job");
+    lab.judge(&leased, accepted(50.0)).await;
+    let spend = async |store: &store::Store| {
+        let view = store.run(run).await.expect("rows").expect("known");
+        view.spend
+    };
+    let before = spend(&lab.store).await;
+    assert_eq!((before.calls, before.interrupted_calls), (1, 2));
+    assert_eq!(before.committed_tokens, 2_000);
+
+    let options =
+        sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
+    let mut older = sqlx::ConnectOptions::connect(&options)
+        .await
+        .expect("opens");
+    let columns = [
+        "answered_calls",
+        "input_tokens",
+        "cached_tokens",
+        "cache_written_tokens",
+        "output_tokens",
+        "cost",
+        "unpriced_calls",
+        "interrupted_requests",
+        "interrupted_tokens",
+        "interrupted_nanos",
+        "device_us",
+    ]
+    .map(|column| format!("ALTER TABLE runs DROP COLUMN {column};"));
+    let indexes = [
+        "calls_open_by_run",
+        "candidates_by_original",
+        "candidates_charged",
+        "evaluations_by_speedup",
+    ]
+    .map(|index| format!("DROP INDEX {index};"));
+    let undo = [columns.concat(), indexes.concat()].concat();
+    sqlx::raw_sql(sqlx::AssertSqlSafe(
+        undo + "DELETE FROM _sqlx_migrations WHERE version = 11;",
+    ))
+    .execute(&mut older)
+    .await
+    .expect("the schema of an older program");
+    assert_eq!(spend(&lab.reopen().await).await, before);
+}
+
+#[tokio::test]
+async fn a_snapshot_after_an_earlier_one_is_the_same_as_a_whole_one() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let mut known = Vec::new();
+    let mut compare = async |decided: usize| {
+        let whole = lab.store.snapshot(run).await.expect("rows");
+        let after = lab
+            .store
+            .snapshot_after(run, std::mem::take(&mut known))
+            .await
+            .expect("rows");
+        assert_eq!(after.entries, whole.entries);
+        assert_eq!(after.spend, whole.spend);
+        let pending = |entry: &domain::search::Entry| entry.state == EntryState::Pending;
+        let found = whole.entries.iter().filter(|entry| !pending(entry)).count();
+        assert_eq!(found, decided);
+        known = after.entries;
+    };
+    compare(1).await;
+    let init = || draft(Operator::Init, &[baseline]);
+    let due = drafted(&lab, run, 1, &[init(), init(), init()]).await;
+    compare(1).await;
+    // The second is judged before the first, and the third turns out to repeat it.
+    assert!(reply(&lab, &due[1], &written("fast"), 6).await);
+    assert!(reply(&lab, &due[2], &written("fast"), 6).await);
+    compare(1).await;
+    let leased = lab.lease(worker, at(8)).await.expect("a job");
+    lab.judge(&leased, accepted(50.0)).await;
+    compare(3).await;
+    lab.store
+        .abandon_drafts(run, "nobody waits for it", at(9))
+        .await
+        .expect("rows");
+    compare(4).await;
+    lab.propose(run, &candidate(Operator::Submit, Some(baseline), "more"))
+        .await;
+    compare(4).await;
+}
