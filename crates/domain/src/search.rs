@@ -10,6 +10,7 @@ mod insights;
 mod playbook;
 pub mod selection;
 mod sweep;
+mod totals;
 
 use std::cmp::Ordering;
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::verdict::VerdictKind;
 pub use budget::{Budget, Spend, StopReason};
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
 pub use insights::{Insight, insights};
+pub use totals::Totals;
 
 /// The methods by which candidates are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -252,7 +254,10 @@ enum Plan {
 
 /// Decides the next actions of a run, and performs none. An empty list means to wait for verdicts,
 /// submissions or requests.
-pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
+///
+/// `totals` holds what earlier decisions of the same run added up. It changes the cost of a decision
+/// and never the decision.
+pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
     let Some(baseline) = run.candidates.first() else {
         return vec![Action::Propose(baseline_proposal(run.task))];
     };
@@ -274,7 +279,7 @@ pub fn next_actions(run: &RunSnapshot<'_>) -> Vec<Action> {
     let stop = run.stop_reason();
     // Repairs cost no trial, so they are allowed after the last trial.
     let plan = match stop {
-        None | Some(StopReason::Trials) => run.plan(),
+        None | Some(StopReason::Trials) => run.plan(totals),
         Some(reason) => Plan::Exhausted(reason),
     };
     let trials_left = run.trials_left() as usize;
@@ -442,12 +447,12 @@ impl RunSnapshot<'_> {
         Some(usize::try_from(left.saturating_sub(open)).unwrap_or(usize::MAX))
     }
 
-    fn plan(&self) -> Plan {
+    fn plan(&self, totals: &mut Totals) -> Plan {
         match self.method {
             Method::Playbook => playbook::plan(self),
             Method::Sweep => sweep::plan(self),
             Method::External => Plan::Wait,
-            Method::Free | Method::Insight | Method::Full => evolve::plan(self),
+            Method::Free | Method::Insight | Method::Full => evolve::plan(self, totals),
         }
     }
 

@@ -8,7 +8,7 @@ use domain::brief::describe_verdict;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Entry, EntryState, Evolution, Method, Operator, PromotionProgress, RunSnapshot,
-    Spend, StopReason, next_actions,
+    Spend, StopReason, Totals, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -113,7 +113,7 @@ impl<'a> Rehearsal<'a> {
     }
 
     fn next(&self) -> Vec<Action> {
-        next_actions(&RunSnapshot {
+        let run = RunSnapshot {
             task: self.task,
             method: self.method,
             budget: self.budget,
@@ -128,7 +128,8 @@ impl<'a> Rehearsal<'a> {
             candidates: &self.candidates,
             promotion: self.promotion,
             refused: &self.refused,
-        })
+        };
+        next_actions(&run, &mut Totals::default())
     }
 
     /// Carries out actions until the run ends; returns the promoted candidate and the end.

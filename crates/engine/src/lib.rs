@@ -33,6 +33,7 @@ use domain::api::CandidateDetail;
 use domain::digest::Digest;
 use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
+use domain::search::{Entry, Totals};
 use domain::task::Task;
 use store::Store;
 
@@ -58,6 +59,13 @@ pub struct Settings {
     pub recheck_after: Option<TimeDelta>,
 }
 
+/// A run as its last step saw it. Only what changed since is read and added up again.
+#[derive(Default)]
+struct Progress {
+    entries: Vec<Entry>,
+    totals: Totals,
+}
+
 /// The engine. Clones share everything.
 #[derive(Clone)]
 pub struct Engine {
@@ -67,6 +75,8 @@ pub struct Engine {
     models: Models,
     calls_in_progress: CallsInProgress,
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
+    /// The active runs as their last steps saw them.
+    progress: Arc<Mutex<HashMap<RunId, Progress>>>,
     /// Reverts that git refused, with when to try again.
     postponed: Arc<Mutex<HashMap<PromotionId, DateTime<Utc>>>>,
 }
@@ -81,6 +91,7 @@ impl Engine {
             models,
             calls_in_progress: CallsInProgress::default(),
             tasks: Arc::default(),
+            progress: Arc::default(),
             postponed: Arc::default(),
         }
     }
@@ -162,6 +173,10 @@ impl Engine {
         }
         kept.insert(content, Arc::clone(&task));
         Ok(task)
+    }
+
+    fn progress(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Progress>> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {

@@ -8,7 +8,7 @@ use domain::api::RunState;
 use domain::candidate::KernelSource;
 use domain::id::RunId;
 use domain::search::{
-    Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, next_actions,
+    Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, Totals, next_actions,
 };
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
@@ -20,7 +20,7 @@ use crate::configured::with_values;
 use crate::draft::Planned;
 use crate::promote::branch_name;
 use crate::unpromoted::why_unpromoted;
-use crate::{Engine, EngineError};
+use crate::{Engine, EngineError, Progress};
 
 /// The loop's wait between two rounds if nothing was committed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -84,7 +84,9 @@ impl Engine {
         }
         let mut worked = self.settle_promotions().await;
         worked = worked.and(self.recheck_champions().await);
-        for run in self.store.active_runs().await? {
+        let active = self.store.active_runs().await?;
+        self.progress().retain(|run, _| active.contains(run));
+        for run in active {
             let step = self
                 .step(run)
                 .instrument(info_span!("run", run.id = %run))
@@ -96,7 +98,18 @@ impl Engine {
 
     /// Takes the next step of one run, if it has one.
     pub(crate) async fn step(&self, run: RunId) -> Result<(), EngineError> {
-        let snapshot = self.store.snapshot(run).await?;
+        // Taken out, so that a second step of the run at the same time reads everything itself.
+        let known = self.progress().remove(&run).unwrap_or_default();
+        let snapshot = self.store.snapshot_after(run, known.entries).await?;
+        let mut totals = known.totals;
+        let stepped = self.step_from(&snapshot, &mut totals).await;
+        let entries = snapshot.entries;
+        self.progress().insert(run, Progress { entries, totals });
+        stepped
+    }
+
+    async fn step_from(&self, snapshot: &Snapshot, totals: &mut Totals) -> Result<(), EngineError> {
+        let run = snapshot.run;
         let task = match self.task(snapshot.content).await {
             Ok(task) => task,
             Err(EngineError::Task(problems)) => {
@@ -116,13 +129,13 @@ impl Engine {
             }
             Some(EntryState::Rejected(_) | EntryState::Abandoned { .. }) | None => {}
         }
-        let mut actions = next_actions(&view(&snapshot, &task, None));
+        let mut actions = next_actions(&view(snapshot, &task, None), totals);
         let drafts = drafts(&actions);
         if !drafts.is_empty() {
-            match self.plan_drafts(&snapshot, &task, &drafts).await? {
+            match self.plan_drafts(snapshot, &task, &drafts).await? {
                 Planned::Done => return Ok(()),
                 Planned::Short(reason) => {
-                    actions = next_actions(&view(&snapshot, &task, Some(reason)));
+                    actions = next_actions(&view(snapshot, &task, Some(reason)), totals);
                 }
                 Planned::Stuck(reason) => {
                     warn!("run {run} is paused: {reason}");
@@ -153,7 +166,7 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    let unpromoted = why_unpromoted(&view(&snapshot, &task, None));
+                    let unpromoted = why_unpromoted(&view(snapshot, &task, None));
                     self.store
                         .finish(run, reason, unpromoted.as_deref(), self.now())
                         .await?;
@@ -162,7 +175,7 @@ impl Engine {
                 Action::Fail(reason) => return self.fail(run, reason).await,
             }
         }
-        self.propose(&snapshot, &task, &proposals).await
+        self.propose(snapshot, &task, &proposals).await
     }
 
     async fn propose(

@@ -5,13 +5,16 @@
 //! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
 //! and the same replies give the same run, in whatever order they arrive.
 
+use std::collections::HashSet;
+
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::selection::{distinct_thoughts, draw_rank, draw_two_ranks, draw_uniform, draw_weighted};
-use super::{Entry, EntryState, Method, Operator, Plan, RunSnapshot, StopReason, fastest};
+use super::selection::{draw_rank, draw_two_ranks, draw_uniform, draw_weighted};
+use super::totals::{ELITE, Totals};
+use super::{Entry, EntryState, Method, Operator, Plan, RunSnapshot, StopReason};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
 
@@ -24,8 +27,6 @@ const BREEDING: [Operator; 4] = [
     Operator::Mutation,
     Operator::Mutation,
 ];
-/// Members of the elite of `full`.
-const ELITE: usize = 4;
 /// Valid members, the baseline included, before `full` breeds.
 const VALID_REQUIRED: usize = 2;
 /// Insights in one prompt.
@@ -146,25 +147,25 @@ pub struct Draft {
     pub trial: bool,
 }
 
-pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
+pub(super) fn plan(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     match run.evolution.schedule {
-        Schedule::Generational => generational(run),
-        Schedule::Steady { in_flight } => steady(run, in_flight.max(1) as usize),
+        Schedule::Generational => generational(run, totals),
+        Schedule::Steady { in_flight } => steady(run, in_flight.max(1) as usize, totals),
     }
 }
 
-fn generational(run: &RunSnapshot<'_>) -> Plan {
+fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     let pending = |entry: &Entry| entry.state == EntryState::Pending;
     if run.candidates.iter().any(pending) {
         return Plan::Wait;
     }
-    let seen = Population::new(run, run.candidates);
+    let seen = Population::new(run, run.candidates, totals);
     let current = run.candidates.iter().map(|entry| entry.generation).max();
     let current = current.unwrap_or(0);
     let repairs = seen
-        .repairable(run.candidates)
+        .repairable(run.candidates.iter())
         .filter(|entry| entry.generation == current)
-        .take(repairs_left(run, run.candidates))
+        .take(repairs_left(run, run.candidates.iter()))
         .enumerate()
         .map(|(slot, failed)| seen.repair(failed, run.candidates.len() + slot))
         .collect::<Vec<_>>();
@@ -190,14 +191,15 @@ fn generational(run: &RunSnapshot<'_>) -> Plan {
 
 /// Plans slots of a steady state. Slot `s` is planned once all but the `in_flight - 1` slots before it
 /// have verdicts, and uses exactly those verdicts, even if others have arrived.
-fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
-    let mut entries = run.candidates.to_vec();
-    let known = entries.len();
+fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan {
+    let known = run.candidates.len();
+    let mut planned: Vec<Entry> = Vec::new();
     let mut drafts: Vec<Draft> = Vec::new();
     let mut trials_left = run.trials_left();
     let mut over = StopReason::Generations;
     while drafts.len() < in_flight {
-        let place = entries.len();
+        let place = known + planned.len();
+        let entries = || run.candidates.iter().chain(&planned);
         let absorbed = (place + 1).saturating_sub(in_flight).max(1);
         let prefix = &run.candidates[..absorbed.min(known)];
         if prefix
@@ -206,17 +208,19 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
         {
             break;
         }
-        let seen = Population::new(run, prefix);
-        let failed = seen.repairable(&entries).next();
-        let draft = match failed.filter(|_| repairs_left(run, &entries) > 0) {
+        let seen = Population::new(run, prefix, totals);
+        let failed = if repairs_left(run, entries()) > 0 {
+            seen.repairable(entries()).next()
+        } else {
+            None
+        };
+        let draft = match failed {
             Some(failed) => seen.repair(failed, place),
             None => {
-                let written = entries
-                    .iter()
+                let written = entries()
                     .filter(|entry| entry.operator.asks_model() && entry.trial)
                     .count();
-                let init = entries
-                    .iter()
+                let init = entries()
                     .filter(|entry| entry.operator == Operator::Init)
                     .count();
                 let cycle = cycle(run.method);
@@ -243,7 +247,7 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
                 seen.draft(&operator, generation, place)
             }
         };
-        entries.push(Entry::drafted(&draft));
+        planned.push(Entry::drafted(&draft));
         drafts.push(draft);
     }
     if !drafts.is_empty() {
@@ -259,9 +263,8 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize) -> Plan {
     }
 }
 
-fn repairs_left(run: &RunSnapshot<'_>, entries: &[Entry]) -> usize {
+fn repairs_left<'e>(run: &RunSnapshot<'_>, entries: impl Iterator<Item = &'e Entry>) -> usize {
     let used = entries
-        .iter()
         .filter(|entry| entry.operator == Operator::Repair)
         .count();
     (run.evolution.repairs as usize).saturating_sub(used)
@@ -302,50 +305,49 @@ impl Entry {
 struct Population<'a> {
     run: &'a RunSnapshot<'a>,
     entries: &'a [Entry],
+    totals: &'a Totals,
 }
 
 impl<'a> Population<'a> {
-    fn new(run: &'a RunSnapshot<'a>, entries: &'a [Entry]) -> Self {
-        Self { run, entries }
-    }
-
-    /// The valid members, each code once, whose confirmation has not failed.
-    fn valid(&self) -> impl Iterator<Item = &'a Entry> {
-        let refused = self.run.refused;
-        self.entries.iter().filter(move |entry| {
-            entry.speedup().is_some() && !entry.duplicate && !refused.contains(&entry.id)
-        })
+    fn new(run: &'a RunSnapshot<'a>, entries: &'a [Entry], totals: &'a mut Totals) -> Self {
+        totals.advance(entries, run.refused);
+        Self {
+            run,
+            entries,
+            totals,
+        }
     }
 
     /// The fastest; the baseline while nothing beats it.
     fn best(&self) -> &'a Entry {
-        fastest(self.valid()).unwrap_or(&self.entries[0])
+        let fastest = self.totals.elite().first();
+        &self.entries[fastest.copied().unwrap_or(0)]
     }
 
     /// The fastest members, best first; equals in the order of their places.
     fn elite(&self) -> Vec<&'a Entry> {
-        let mut valid = self.valid().collect::<Vec<_>>();
-        valid.sort_by(|a, b| b.compare_speedups(a));
-        valid.truncate(ELITE);
-        valid
+        let elite = self.totals.elite().iter();
+        elite.map(|place| &self.entries[*place]).collect()
     }
 
     /// Returns true if there are enough valid members for crossover.
     fn ready(&self) -> bool {
-        self.run.method != Method::Full
-            || self.valid().take(VALID_REQUIRED).count() == VALID_REQUIRED
+        self.run.method != Method::Full || self.totals.valid() >= VALID_REQUIRED
     }
 
     /// Returns true if a whole batch of first replies held no kernel. More calls would cost as much
     /// with the same result.
     fn hopeless(&self) -> bool {
+        if self.ready() {
+            return false;
+        }
         let init = self.entries.iter().rev();
         let last = init
             .filter(|entry| entry.operator == Operator::Init)
             .take(INIT_SLOTS)
             .collect::<Vec<_>>();
         let unread = EntryState::Rejected(VerdictKind::ParseRejected);
-        !self.ready() && last.len() == INIT_SLOTS && last.iter().all(|entry| entry.state == unread)
+        last.len() == INIT_SLOTS && last.iter().all(|entry| entry.state == unread)
     }
 
     /// Generations that count towards the limit.
@@ -366,12 +368,14 @@ impl<'a> Population<'a> {
 
     /// Failed candidates that no entry of `all` repairs yet. Each is repaired once, and a failed
     /// repair is not repaired again.
-    fn repairable(&self, all: &[Entry]) -> impl Iterator<Item = &'a Entry> {
+    fn repairable<'e>(
+        &self,
+        all: impl Iterator<Item = &'e Entry>,
+    ) -> impl Iterator<Item = &'a Entry> {
         let repaired = all
-            .iter()
             .filter(|entry| entry.operator == Operator::Repair)
             .filter_map(|entry| entry.parent)
-            .collect::<Vec<_>>();
+            .collect::<HashSet<_>>();
         self.entries.iter().filter(move |entry| {
             matches!(entry.state, EntryState::Rejected(kind) if mendable(kind))
                 && entry.operator.asks_model()
@@ -435,34 +439,29 @@ impl<'a> Population<'a> {
     /// The candidates whose thoughts are shown: any with a verdict, each thought once; by the
     /// published method, the survivors.
     fn insights(&self, elite: &[&Entry], rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
-        let faithful = self.run.evolution.faithful;
-        let survivors = match self.run.method {
-            Method::Full => self.filled(elite),
-            _ => vec![self.best().id],
-        };
-        let pool = self
-            .entries
-            .iter()
-            .filter(|entry| entry.operator != Operator::Baseline)
-            .filter(|entry| match entry.state {
-                _ if faithful => survivors.contains(&entry.id),
-                EntryState::Accepted { .. } => !entry.duplicate,
-                EntryState::Rejected(kind) => {
-                    kind != VerdictKind::ParseRejected && !entry.duplicate
-                }
-                EntryState::Pending | EntryState::Abandoned { .. } => false,
-            })
-            .filter_map(|entry| Some((entry.id, entry.thought.as_deref()?)))
-            .collect::<Vec<_>>();
-        let thoughts = pool.iter().map(|(_, thought)| *thought).collect::<Vec<_>>();
-        let kept = if faithful {
-            (0..pool.len()).collect()
+        let survivors: Vec<usize>;
+        let pool = if self.run.evolution.faithful {
+            let members = match self.run.method {
+                Method::Full => self.filled(elite),
+                _ => vec![self.best().id],
+            };
+            let tells = |entry: &Entry| {
+                entry.operator != Operator::Baseline
+                    && entry.thought.is_some()
+                    && members.contains(&entry.id)
+            };
+            let places = self.entries.iter().enumerate();
+            survivors = places
+                .filter(|(_, entry)| tells(entry))
+                .map(|(place, _)| place)
+                .collect();
+            &survivors
         } else {
-            distinct_thoughts(&thoughts)
+            self.totals.thoughts()
         };
-        draw_uniform(kept.len(), INSIGHTS, rng)
+        draw_uniform(pool.len(), INSIGHTS, rng)
             .into_iter()
-            .map(|index| pool[kept[index]].0)
+            .map(|index| self.entries[pool[index]].id)
             .collect()
     }
 

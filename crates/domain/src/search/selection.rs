@@ -1,12 +1,14 @@
 //! Drawing parents and insights. Every draw takes its randomness from the caller, so that a run
 //! draws the same again.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, HashMap};
 
 use rand::{Rng, RngExt};
 
-/// The share of words that two thoughts have in common from which they are the same thought.
-const SAME_THOUGHT: f64 = 0.8;
+/// The share of words that two thoughts have in common from which they are the same thought, as a
+/// fraction: 4/5.
+const SAME_THOUGHT: (usize, usize) = (4, 5);
 
 /// Probability of each rank, best first, when `members` are drawn from by rank:
 /// P(r) = (1 / (r + N)) / sum over r, r from 0 to N - 1. It does not depend on how the times are
@@ -54,38 +56,89 @@ pub fn draw_two_ranks(members: usize, replace: bool, rng: &mut impl Rng) -> Opti
 }
 
 /// Up to `count` different indices below `population`, every subset as likely as another, in
-/// ascending order.
+/// ascending order. Time and memory depend on `count` alone.
 pub fn draw_uniform(population: usize, count: usize, rng: &mut impl Rng) -> Vec<usize> {
-    let mut left = (0..population).collect::<Vec<_>>();
+    // A list of all indices from which each drawn one is removed by moving the last into its place.
+    // Only the places whose index was moved are stored.
+    let mut moved = HashMap::new();
     let mut drawn = BTreeSet::new();
-    while drawn.len() < count && !left.is_empty() {
-        drawn.insert(left.swap_remove(rng.random_range(0..left.len())));
+    for left in (0..population).rev().take(count) {
+        let place = rng.random_range(0..left + 1);
+        let last = *moved.get(&left).unwrap_or(&left);
+        drawn.insert(moved.insert(place, last).unwrap_or(place));
     }
     drawn.into_iter().collect()
 }
 
-/// The positions of the thoughts that say something new: the first of each group whose words are
-/// nearly the same.
-pub fn distinct_thoughts(thoughts: &[&str]) -> Vec<usize> {
-    let mut kept: Vec<(usize, BTreeSet<String>)> = Vec::new();
-    for (index, thought) in thoughts.iter().enumerate() {
-        let words = words(thought);
-        if words.is_empty() || kept.iter().any(|(_, other)| same(&words, other)) {
-            continue;
-        }
-        kept.push((index, words));
-    }
-    kept.into_iter().map(|(index, _)| index).collect()
+/// The thoughts that say something new: of thoughts whose words are nearly the same, the one that
+/// was added first.
+///
+/// Two thoughts are nearly the same if the words that both have are at least 80% of the words that
+/// either has. Each thought is compared only with those that share a word of its *prefix*: with its
+/// words in one fixed order, the first ones, one more than may be missing from the other. Sets that
+/// are so similar share at least one such word (prefix filtering: Bayardo, Ma, Srikant, "Scaling up
+/// all pairs similarity search", WWW 2007).
+#[derive(Debug, Clone, Default)]
+pub struct DistinctThoughts {
+    places: Vec<usize>,
+    /// The words of each kept thought, in the order of `places`.
+    words: Vec<BTreeSet<Word>>,
+    /// For each word, the kept thoughts that have it in their prefix.
+    by_prefix: HashMap<Word, Vec<usize>>,
 }
 
-fn words(text: &str) -> BTreeSet<String> {
+/// A word, ordered by its length and then by its letters. Long words are rare, so that prefixes of
+/// the longest words have few thoughts in common.
+type Word = (Reverse<usize>, String);
+
+impl DistinctThoughts {
+    /// Adds the thought of the candidate at a place, unless it has no word or an earlier one is
+    /// nearly the same.
+    pub fn add(&mut self, place: usize, thought: &str) {
+        let words = words(thought);
+        if words.is_empty() || self.knows(&words) {
+            return;
+        }
+        for word in prefix(&words) {
+            let kept = self.by_prefix.entry(word.clone()).or_default();
+            kept.push(self.words.len());
+        }
+        self.places.push(place);
+        self.words.push(words);
+    }
+
+    /// The places of the kept thoughts, in the order in which they were added.
+    pub fn places(&self) -> &[usize] {
+        &self.places
+    }
+
+    fn knows(&self, words: &BTreeSet<Word>) -> bool {
+        prefix(words)
+            .filter_map(|word| self.by_prefix.get(word))
+            .flatten()
+            .any(|kept| same(words, &self.words[*kept]))
+    }
+}
+
+fn words(text: &str) -> BTreeSet<Word> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
         .map(str::to_lowercase)
+        .map(|word| (Reverse(word.len()), word))
         .collect()
 }
 
-fn same(one: &BTreeSet<String>, other: &BTreeSet<String>) -> bool {
-    let common = one.intersection(other).count() as f64;
-    common / one.union(other).count() as f64 >= SAME_THOUGHT
+/// The first words of a thought, of which a thought that is nearly the same has at least one among
+/// its own first words.
+fn prefix(words: &BTreeSet<Word>) -> impl Iterator<Item = &Word> {
+    let (common, all) = SAME_THOUGHT;
+    let shared_at_least = (words.len() * common).div_ceil(all);
+    words.iter().take(words.len() - shared_at_least + 1)
+}
+
+fn same(one: &BTreeSet<Word>, other: &BTreeSet<Word>) -> bool {
+    let (common, all) = SAME_THOUGHT;
+    let shared = one.intersection(other).count();
+    let either = one.len() + other.len() - shared;
+    shared * all >= either * common
 }

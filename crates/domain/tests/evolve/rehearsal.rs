@@ -1,5 +1,6 @@
 //! A run whose models and evaluator are scripted, taken from one decision to the next.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, next_actions,
+    PromotionProgress, RunSnapshot, Spend, Totals, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -96,6 +97,8 @@ pub struct Rehearsal<'a> {
     pub spend: Spend,
     pub finish_requested: bool,
     pub promotion: PromotionProgress,
+    /// Kept from one decision to the next, as a service keeps them.
+    totals: RefCell<Totals>,
 }
 
 impl<'a> Rehearsal<'a> {
@@ -111,11 +114,12 @@ impl<'a> Rehearsal<'a> {
             spend: Spend::default(),
             finish_requested: false,
             promotion: PromotionProgress::None,
+            totals: RefCell::default(),
         }
     }
 
     pub fn next(&self) -> Vec<Action> {
-        next_actions(&RunSnapshot {
+        let run = RunSnapshot {
             task: self.task,
             method: self.method,
             budget: self.budget,
@@ -130,7 +134,11 @@ impl<'a> Rehearsal<'a> {
             candidates: &self.candidates,
             promotion: self.promotion,
             refused: &[],
-        })
+        };
+        let actions = next_actions(&run, &mut Totals::default());
+        let with_kept_totals = next_actions(&run, &mut self.totals.borrow_mut());
+        assert_eq!(actions, with_kept_totals, "kept totals changed a decision");
+        actions
     }
 
     pub fn push(
