@@ -17,6 +17,7 @@ fn b36_attacks_on_the_compiler() {
         "b36-endless-templates.cu",
         "b36-endless-constant.cu",
         "b36-giant-variable.cu",
+        "b36-line-directive.cu",
     ] {
         let evaluation = bench().assert_announced(file);
         let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");
