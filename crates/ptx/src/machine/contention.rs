@@ -25,11 +25,11 @@ impl Contention {
     }
 
     /// The most atomics on one word, over the work of several host threads.
-    pub(crate) fn most<'a>(parts: impl Iterator<Item = &'a Self> + Clone) -> u64 {
-        let words = parts.clone().map(|part| part.counts.len()).max();
+    pub(crate) fn most(parts: &[&Self]) -> u64 {
+        let words = parts.iter().map(|part| part.counts.len()).max();
         (0..words.unwrap_or(0))
             .map(|word| {
-                let counts = parts.clone().filter_map(|part| part.counts.get(word));
+                let counts = parts.iter().filter_map(|part| part.counts.get(word));
                 counts.sum()
             })
             .max()

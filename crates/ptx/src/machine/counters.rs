@@ -204,6 +204,7 @@ pub(crate) fn total(
         }
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
+    let contention: Vec<&Contention> = parts.iter().map(|part| &part.contention).collect();
     Counters {
         sampled_blocks: (executed < blocks).then_some(executed),
         blocks,
@@ -217,8 +218,7 @@ pub(crate) fn total(
         produced_sectors_read,
         heaviest_block: heaviest_block(parts),
         heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),
-        most_atomics_on_one_word: scale
-            .up(Contention::most(parts.iter().map(|part| &part.contention))),
+        most_atomics_on_one_word: scale.up(Contention::most(&contention)),
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
             / executed.max(1) as f64,

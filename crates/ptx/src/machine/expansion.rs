@@ -1,7 +1,7 @@
 //! Machine instructions of the PTX instructions that ptxas expands, by unit.
 //!
-//! The counts are those of NVRTC 13.5 for sm_89 (disassembled by nvdisasm 13.5): a kernel with one division, less the
-//! same kernel with an addition. sm_80 and sm_90 differ by at most three instructions. The CUDA C++ Programming Guide
+//! The counts are those of NVRTC 13.5 for `sm_89` (disassembled by nvdisasm 13.5): a kernel with one division, less the
+//! same kernel with an addition. `sm_80` and `sm_90` differ by at most three instructions. The CUDA C++ Programming Guide
 //! (Arithmetic Instructions) speaks of up to 20 instructions for 32 bits.
 
 use crate::code::Class;
