@@ -90,7 +90,7 @@ pub(super) fn prepare<'a>(
             .map(|(contender, kernel)| (contender, kernel.side))
             .collect(),
         cases: in_states(&timed, task.objective.cache.scored()),
-        beside: in_states(&timed, task.objective.cache.unscored().as_slice()),
+        unscored: in_states(&timed, task.objective.cache.unscored().as_slice()),
         verified,
         history: HistoryFile::of(context.host(), task.version, anchor_digest),
         key: context.passes().secret(),

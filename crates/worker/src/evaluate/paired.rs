@@ -31,7 +31,7 @@ use domain::verdict::{Comparison, Outcome};
 pub use self::alternation::AlternatingComparison;
 pub(in crate::evaluate) use self::alternation::AlternationError;
 use self::decide::count_analyses;
-use self::process::Wanted;
+use self::process::RoundRequest;
 use super::error::Stop;
 use super::history::HistoryFile;
 use super::roles::Roles;
@@ -55,7 +55,7 @@ pub struct PairedComparison<'a> {
     pub cases: Vec<(String, TimedCase)>,
     /// The same cases with the cache in the state that is not scored. They are timed a few times,
     /// for the record. Jobs number them after the scored ones.
-    pub beside: Vec<(String, TimedCase)>,
+    pub unscored: Vec<(String, TimedCase)>,
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw; absent
     /// where they were not compared.
     pub verified: BTreeMap<(String, usize), Digest>,
@@ -119,7 +119,7 @@ impl Lineup {
 struct Taken {
     rounds: Vec<Round>,
     /// Rounds in the state of the cache that is not scored.
-    beside: Vec<Round>,
+    unscored: Vec<Round>,
     label: Option<String>,
     sets: Vec<u32>,
     warm_up: Vec<u32>,
@@ -142,20 +142,20 @@ impl PairedComparison<'_> {
         let further = |rounds: &[Round]| self.count_further_rounds(rounds, &usual);
         let (processes, wanted) = if confirming {
             let rounds = CONFIRMATION.pairs / 2;
-            (CONFIRMATION.processes, Wanted::exactly(rounds))
+            (CONFIRMATION.processes, RoundRequest::exactly(rounds))
         } else {
-            let wanted = Wanted {
+            let wanted = RoundRequest {
                 first: ANALYSIS_PAIRS[0] / 2,
                 most: ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1] / 2,
                 more: &further,
-                beside: false,
+                unscored: false,
             };
             (1, wanted)
         };
         let (mut taken, mut control, mut alone) =
             (Taken::default(), Taken::default(), Taken::default());
-        let once = Wanted {
-            beside: true,
+        let once = RoundRequest {
+            unscored: true,
             ..wanted
         };
         for process in 0..processes {
@@ -232,7 +232,7 @@ impl PairedComparison<'_> {
     /// Chooses the batch of each case: cases that are too short for the clock are timed in batches.
     fn choose_batches(&mut self) -> Result<(), Stop> {
         let mut first = Taken::default();
-        self.measure(Lineup::Pair, 0, &Wanted::exactly(1), &mut first)?;
+        self.measure(Lineup::Pair, 0, &RoundRequest::exactly(1), &mut first)?;
         let most = match self.roles.host.device().kind {
             DeviceKind::Nvidia => u32::MAX,
             DeviceKind::Emulated => EMULATED_BATCH,
@@ -256,7 +256,7 @@ impl PairedComparison<'_> {
     fn job(
         &self,
         lineup: Lineup,
-        beside: bool,
+        with_unscored: bool,
         rounds: Vec<Vec<PlannedBlock>>,
         key: Key,
     ) -> TimeJob {
@@ -266,16 +266,20 @@ impl PairedComparison<'_> {
             .copied()
             .filter(|place| lineup == Lineup::Pair || *place != TimedKernel::Anchor)
             .collect::<Vec<_>>();
-        let beside = self.beside.iter().filter(|_| beside);
-        let cases = self.cases.iter().chain(beside).map(|(_, case)| TimedCase {
-            plans: places
-                .iter()
-                .map(|place| (*place, case.plans[&lineup.kernel_in(*place)].clone()))
-                .collect(),
-            draws: case.draws.clone(),
-            cache: case.cache,
-            batch: case.batch,
-        });
+        let unscored = self.unscored.iter().filter(|_| with_unscored);
+        let cases = self
+            .cases
+            .iter()
+            .chain(unscored)
+            .map(|(_, case)| TimedCase {
+                plans: places
+                    .iter()
+                    .map(|place| (*place, case.plans[&lineup.kernel_in(*place)].clone()))
+                    .collect(),
+                draws: case.draws.clone(),
+                cache: case.cache,
+                batch: case.batch,
+            });
         let Key(seed) = key.derive(&["poison"]);
         let (word, _) = seed
             .bytes()

@@ -137,12 +137,12 @@ impl Evaluator {
         progress: impl Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<(PartialEvaluation, Option<Timed>), EvaluateError> {
-        self.measure_beside(request, None, &progress, cancellation)
+        self.measure_against(request, None, &progress, cancellation)
     }
 
     /// Times a candidate beside an opponent that has no source. On a device that models times, the
     /// request's incumbent has the opponent's times.
-    pub(super) fn measure_beside(
+    pub(super) fn measure_against(
         &self,
         request: &EvaluationRequest,
         opponent: Option<&ComparedKernel>,

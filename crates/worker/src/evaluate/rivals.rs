@@ -100,14 +100,13 @@ impl Evaluator {
         for (file, rival) in &task.rivals {
             progress(&format!("rival {file}"));
             let (what, outcome) = match rival {
-                Rival::Kernel(source) => (
-                    None,
-                    self.beside_kernel(request, file, source, cancellation)?,
-                ),
-                Rival::Script(script) => {
-                    self.beside_script(request, script, content, cancellation)?
+                Rival::Kernel(source) => {
+                    (None, self.time_kernel(request, file, source, cancellation)?)
                 }
-                Rival::Image(image) => self.beside_image(request, file, image, cancellation)?,
+                Rival::Script(script) => {
+                    self.time_library(request, script, content, cancellation)?
+                }
+                Rival::Image(image) => self.time_image(request, file, image, cancellation)?,
             };
             found.push(Rivalry {
                 file: file.clone(),
@@ -119,7 +118,7 @@ impl Evaluator {
     }
 
     /// Times a rival kernel in the incumbent's place, once its outputs are right.
-    fn beside_kernel(
+    fn time_kernel(
         &self,
         request: &EvaluationRequest,
         file: &str,
@@ -139,7 +138,7 @@ impl Evaluator {
             (_, Some(timed)) => timed,
             (partial, None) => return Ok(stands_against("the rival", partial.against)),
         };
-        let beside = EvaluationRequest {
+        let compared_request = EvaluationRequest {
             incumbent: Some(Incumbent {
                 file: file.to_owned(),
                 source: source.text().to_owned(),
@@ -148,12 +147,16 @@ impl Evaluator {
             }),
             ..request.clone()
         };
-        Ok(compared(self.measure(&beside, |_| {}, cancellation)?))
+        Ok(compared(self.measure(
+            &compared_request,
+            |_| {},
+            cancellation,
+        )?))
     }
 
     /// Times a library through a script. Its outputs are first compared with the reference; times
     /// are taken only on a device where the candidate's are measured.
-    fn beside_script(
+    fn time_library(
         &self,
         request: &EvaluationRequest,
         script: &str,

@@ -1,6 +1,6 @@
 //! The confirmation of a failure in a second process, where the failure rests on data that may have
-//! been damaged on its way from the device, or on blocks that ran beside the candidate. An honest
-//! candidate must not pay for either: such a failure stands if it comes twice.
+//! been damaged while they were copied from the device, or on blocks that ran beside the candidate.
+//! Neither is the candidate's fault, so such a failure counts only if it occurs twice.
 
 use domain::device::DeviceKind;
 use domain::judge::{self, InfrastructureFault};

@@ -6,7 +6,7 @@ use domain::timing::CacheState;
 use domain::verdict::{Comparison, Outcome};
 
 use super::super::rivals::RivalTiming;
-use super::process::Wanted;
+use super::process::RoundRequest;
 use super::{Lineup, PairedComparison, Taken, exponential};
 use crate::evaluate::error::{EvaluateError, Stop};
 
@@ -41,11 +41,11 @@ impl PairedComparison<'_> {
         turn: &mut dyn FnMut(usize) -> Result<RivalTiming, EvaluateError>,
     ) -> Result<AlternatingComparison, AlternationError> {
         let _locked = self.roles.host.lock_clocks();
-        self.cases.append(&mut self.beside);
+        self.cases.append(&mut self.unscored);
         self.cases
             .retain(|(_, case)| case.cache == CacheState::Cold);
         self.choose_batches()?;
-        let wanted = Wanted::exactly(ANALYSIS_PAIRS[0] / 2);
+        let wanted = RoundRequest::exactly(ANALYSIS_PAIRS[0] / 2);
         let mut taken = Taken::default();
         let mut others = Vec::new();
         for process in 0..ALTERNATIONS {

@@ -61,7 +61,7 @@ impl PairedComparison<'_> {
             let plan = case.plans[&TimedKernel::Incumbent].clone();
             case.plans.insert(TimedKernel::Candidate, plan);
         }
-        self.beside.clear();
+        self.unscored.clear();
         // The verified outputs are those of the candidate.
         self.verified.clear();
         self.key = self.key.derive(&["control"]);

@@ -18,44 +18,44 @@ use crate::evaluate::roles::Roles;
 use crate::host::Role;
 use crate::supervise::{self, Answer};
 
-/// The number of rounds that a process is to make.
-pub struct Wanted<'w> {
-    /// At first.
+/// The number of rounds that a process is asked for.
+pub struct RoundRequest<'w> {
+    /// The rounds of the first request.
     pub first: usize,
-    /// Altogether.
+    /// The rounds of all requests together, at most.
     pub most: usize,
-    /// The number of further rounds, given all so far.
+    /// Returns the number of further rounds, given all so far.
     pub more: &'w dyn Fn(&[Round]) -> usize,
-    /// True to time in the state of the cache that is not scored as well, afterwards.
-    pub beside: bool,
+    /// True to time the unscored state of the cache afterwards.
+    pub unscored: bool,
 }
 
-impl Wanted<'_> {
+impl RoundRequest<'_> {
     /// A fixed number of rounds.
     pub fn exactly(rounds: usize) -> Self {
         Self {
             first: rounds,
             most: rounds,
             more: &|_| 0,
-            beside: false,
+            unscored: false,
         }
     }
 }
 
-/// The questions to a process, and its replies so far.
+/// The requests to a process, and its replies so far.
 struct Conversation {
-    /// The job, with all rounds that were asked for so far.
+    /// The job, with all rounds requested so far.
     job: TimeJob,
-    /// All its replies as one.
+    /// All replies merged into one.
     reply: Option<TimeReply>,
-    /// True if it was asked for rounds beside the comparison, because the decision has been made.
+    /// True if the unscored rounds were requested, because the decision has been made.
     decided: bool,
-    /// True if it was told that no further rounds are wanted.
+    /// True if the process was told to end.
     dismissed: bool,
 }
 
 impl Conversation {
-    /// Adds a reply. Values of earlier replies stay.
+    /// Merges a further reply. Values of earlier replies stay.
     fn add(&mut self, further: TimeReply) {
         match &mut self.reply {
             None => self.reply = Some(further),
@@ -74,11 +74,11 @@ struct Session<'s, 'd> {
     lineup: Lineup,
     /// Its number among those of its lineup.
     process: usize,
-    wanted: &'s Wanted<'s>,
+    wanted: &'s RoundRequest<'s>,
     key: Key,
-    /// As many rounds as may be asked for.
+    /// The plan of all rounds that may be requested.
     rounds: Vec<Vec<PlannedBlock>>,
-    /// The watch on the device; none where its condition is not needed.
+    /// The watch on the device; `None` where its condition is not needed.
     watch: Option<Watch>,
 }
 
@@ -95,7 +95,7 @@ impl PairedComparison<'_> {
         &self,
         lineup: Lineup,
         process: usize,
-        wanted: &Wanted<'_>,
+        wanted: &RoundRequest<'_>,
         taken: &mut Taken,
     ) -> Result<(), Stop> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
@@ -116,11 +116,11 @@ impl PairedComparison<'_> {
             watch.collect_samples();
         }
         let rounds = session.rounds_of(&timed.job, &timed.reply, &timed.ticks);
-        let (beside, rounds) = rounds
+        let (unscored, rounds) = rounds
             .into_iter()
             .partition::<Vec<_>, _>(|round| self.is_unscored(round));
         taken.rounds.extend(rounds);
-        taken.beside.extend(beside);
+        taken.unscored.extend(unscored);
         taken.label = timed.reply.model_label;
         taken.sets = timed.reply.sets;
         taken.warm_up = timed.reply.warm_up;
@@ -138,7 +138,7 @@ impl PairedComparison<'_> {
         };
         let key = self.key.derive(&["timing", "doubt", name]);
         let lineup = Lineup::Alone;
-        let wanted = Wanted::exactly(rounds.div_ceil(2));
+        let wanted = RoundRequest::exactly(rounds.div_ceil(2));
         let again = self.session(lineup, 0, &wanted, key).ask();
         let again = again
             .and_then(|timed| self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup));
@@ -153,7 +153,7 @@ impl PairedComparison<'_> {
         &'s self,
         lineup: Lineup,
         process: usize,
-        wanted: &'s Wanted<'s>,
+        wanted: &'s RoundRequest<'s>,
         key: Key,
     ) -> Session<'s, 's> {
         Session {
@@ -218,7 +218,7 @@ impl Session<'_, '_> {
         let rounds = self.rounds[..self.wanted.first].to_vec();
         let job = self
             .comparison
-            .job(self.lineup, self.wanted.beside, rounds, self.key);
+            .job(self.lineup, self.wanted.unscored, rounds, self.key);
         let mut conversation = Conversation {
             job: job.clone(),
             reply: None,
@@ -233,7 +233,7 @@ impl Session<'_, '_> {
         Ok((conversation, answer))
     }
 
-    /// Records a reply and returns the rounds that are wanted next; none of a process that is about to
+    /// Records a reply and returns the rounds that are requested next; empty if the process is to
     /// end.
     fn handle_reply(
         &mut self,
@@ -248,20 +248,20 @@ impl Session<'_, '_> {
         }
         let mut rounds = match conversation.decided {
             true => Vec::new(),
-            false => self.more(conversation, ticks),
+            false => self.further_rounds(conversation, ticks),
         };
         if rounds.is_empty() && !conversation.decided {
             conversation.decided = true;
-            rounds = self.beside(conversation);
+            rounds = self.unscored_rounds(conversation);
         }
         conversation.dismissed = rounds.is_empty();
         conversation.job.rounds.extend_from_slice(&rounds);
         Some(MoreRounds { rounds })
     }
 
-    /// The rounds beside the comparison; none where they are not wanted, where time was up before the
-    /// last were finished, or where the process cannot make them.
-    fn beside(&self, conversation: &Conversation) -> Vec<Vec<PlannedBlock>> {
+    /// The unscored rounds; empty if they are not wanted, if the last rounds were cut off by the
+    /// time limit, or if the process cannot make them.
+    fn unscored_rounds(&self, conversation: &Conversation) -> Vec<Vec<PlannedBlock>> {
         let in_time = |reply: &&TimeReply| reply.rounds.len() == conversation.job.rounds.len();
         let Some(reply) = conversation.reply.as_ref().filter(in_time) else {
             return Vec::new();
@@ -270,15 +270,19 @@ impl Session<'_, '_> {
             let mut cases = cases.iter();
             cases.any(|(_, case)| case.cache == CacheState::Warm)
         };
-        if !self.wanted.beside || (warm(&self.comparison.beside) && !reply.warms) {
+        if !self.wanted.unscored || (warm(&self.comparison.unscored) && !reply.warms) {
             return Vec::new();
         }
         self.comparison.plan_unscored_rounds(self.key)
     }
 
-    /// The further rounds that are wanted: none where time was up before the last were finished, nor
-    /// of a process that cannot be believed.
-    fn more(&mut self, conversation: &Conversation, ticks: &[Instant]) -> Vec<Vec<PlannedBlock>> {
+    /// The further rounds that the decision needs; empty if the last rounds were cut off by the
+    /// time limit, or if the reply is invalid.
+    fn further_rounds(
+        &mut self,
+        conversation: &Conversation,
+        ticks: &[Instant],
+    ) -> Vec<Vec<PlannedBlock>> {
         let asked = conversation.job.rounds.len();
         let room = self.rounds.len() - asked;
         let Some(reply) = conversation.reply.as_ref().filter(|_| room > 0) else {
@@ -301,7 +305,7 @@ impl Session<'_, '_> {
         self.rounds[asked..asked + more].to_vec()
     }
 
-    /// The rounds of a reply that is believed, each with what was seen of the device meanwhile.
+    /// The rounds of a valid reply, each with the device's condition meanwhile.
     fn rounds_of(&self, job: &TimeJob, reply: &TimeReply, ticks: &[Instant]) -> Vec<Round> {
         let anchored = job.sides.contains_key(&TimedKernel::Anchor);
         let mut ticks = ticks.chunks_exact(2);
@@ -337,7 +341,7 @@ pub fn executions(sample: &Sample) -> u32 {
     counts.fold(0, u32::saturating_add)
 }
 
-/// A block by who was timed, per execution.
+/// The times of a block by kernel, per execution.
 fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block {
     let turns = statistics::sample_order(block.order, anchored);
     let times = |contender: TimedKernel| {
@@ -368,8 +372,8 @@ fn as_block(block: &TimedBlock, anchored: bool, conditions: Conditions) -> Block
     }
 }
 
-/// The clock during a sample, MHz: between those before and after it. A claim that is no clock is
-/// none.
+/// The clock during a sample, MHz: the mean of those before and after it; `None` if the reported
+/// values are no clock rate.
 fn clock(sample: &Sample) -> Option<f64> {
     let [before, after] = sample.sm_mhz?;
     Some(before.midpoint(after)).filter(|mhz| mhz.is_finite() && *mhz > 0.0)

@@ -17,7 +17,7 @@ impl PairedComparison<'_> {
     /// as its buffers fit.
     pub(super) fn choose_unscored_batches(&mut self) {
         let l2_bytes = self.roles.host.device().l2_bytes;
-        for (name, case) in &mut self.beside {
+        for (name, case) in &mut self.unscored {
             let scored = self.cases.iter().find(|(scored, _)| scored == name);
             let batch = scored.map_or(1, |(_, scored)| scored.batch);
             case.batch = batch.min(max_batch(case, l2_bytes));
@@ -26,11 +26,11 @@ impl PairedComparison<'_> {
 
     /// Plans the rounds in the unscored state, with the case numbers that jobs use.
     pub(super) fn plan_unscored_rounds(&self, key: domain::role::Key) -> Vec<Vec<PlannedBlock>> {
-        if self.beside.is_empty() {
+        if self.unscored.is_empty() {
             return Vec::new();
         }
         let mut rounds =
-            statistics::plan_rounds(key.derive(&["beside"]), ROUNDS, self.beside.len());
+            statistics::plan_rounds(key.derive(&["beside"]), ROUNDS, self.unscored.len());
         for block in rounds.iter_mut().flatten() {
             block.case += self.cases.len();
         }
@@ -45,7 +45,7 @@ impl PairedComparison<'_> {
 
     /// A case by its number in jobs.
     pub(super) fn case_by_number(&self, number: usize) -> Option<&(String, TimedCase)> {
-        self.cases.iter().chain(&self.beside).nth(number)
+        self.cases.iter().chain(&self.unscored).nth(number)
     }
 
     /// The name of a case in messages.
@@ -75,7 +75,7 @@ impl PairedComparison<'_> {
             times.collect::<Vec<_>>()
         };
         let cases = measured(&taken.rounds, 0, &self.cases);
-        let mut unscored = measured(&taken.beside, self.cases.len(), &self.beside);
+        let mut unscored = measured(&taken.unscored, self.cases.len(), &self.unscored);
         // Cases that were not reached within the time limit are left out.
         unscored.retain(|time| time.samples > 0);
         let device = self.roles.host.device();

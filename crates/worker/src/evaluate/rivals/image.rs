@@ -27,7 +27,7 @@ use crate::evaluate::stages::{compile, effort, score};
 
 impl Evaluator {
     /// Times machine code beside a candidate, once it is right.
-    pub(super) fn beside_image(
+    pub(super) fn time_image(
         &self,
         request: &EvaluationRequest,
         file: &str,
@@ -74,7 +74,7 @@ impl Evaluator {
         let Some((timing, kernel)) = right else {
             return Ok((what, stands_against("the rival", partial.against)));
         };
-        let beside = EvaluationRequest {
+        let compared_request = EvaluationRequest {
             incumbent: Some(Incumbent {
                 file: file.to_owned(),
                 source: rival.plan.text().to_owned(),
@@ -84,7 +84,7 @@ impl Evaluator {
             ..request.clone()
         };
         let opponent = Some(&kernel);
-        let measured = self.measure_beside(&beside, opponent, &|_| {}, cancellation)?;
+        let measured = self.measure_against(&compared_request, opponent, &|_| {}, cancellation)?;
         Ok((what, compared(measured)))
     }
 }
