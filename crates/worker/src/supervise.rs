@@ -11,8 +11,9 @@
 mod capture;
 mod exchange;
 mod process;
+mod stream;
 
-use std::io::{self, ErrorKind, Read};
+use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{ChildStderr, ChildStdout, ExitStatus};
@@ -34,13 +35,12 @@ pub use process::{Limits, Program};
 
 use exchange::{Exchange, Reply};
 use process::{Pipes, Process};
+use stream::Stream;
 
 /// Wall time in which a child has to end after its last reply.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 /// Interval between readings of a child's memory use, where no control group limits it.
 const MEMORY_CHECK_INTERVAL: Duration = Duration::from_millis(250);
-/// The most bytes that are read of a stream before the deadline is checked again.
-const MAX_DRAIN_BYTES: usize = 1 << 20;
 
 /// The reasons why a supervised process gave no answer about its job. None is caused by a
 /// candidate.
@@ -547,43 +547,6 @@ impl Watch {
         self.exchange.advance(&self.socket)?;
         self.stdout.drain()?;
         self.stderr.drain()
-    }
-}
-
-/// One of the child's output streams, with the part of it that is kept.
-struct Stream<S> {
-    source: Option<S>,
-    capture: Capture,
-}
-
-impl<S: Read> Stream<S> {
-    fn new(source: S) -> Self {
-        Self {
-            source: Some(source),
-            capture: Capture::default(),
-        }
-    }
-
-    /// Reads the available bytes, but at most [`MAX_DRAIN_BYTES`], so that a child which prints as fast
-    /// as they are read cannot delay the check of the deadline.
-    fn drain(&mut self) -> io::Result<()> {
-        let mut chunk = [0; 16 << 10];
-        let mut taken = 0;
-        while let Some(source) = &mut self.source
-            && taken < MAX_DRAIN_BYTES
-        {
-            match source.read(&mut chunk) {
-                Ok(0) => self.source = None,
-                Ok(bytes) => {
-                    self.capture.push(&chunk[..bytes]);
-                    taken += bytes;
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
     }
 }
 
