@@ -3,6 +3,11 @@
 //!
 //! `cargo run --release -p engine --example overhead -- 200 1000 5000`
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "the fixture of the tests ends the program where it fails"
+)]
+
 #[expect(dead_code, reason = "the tests of runs use more of it")]
 #[path = "../tests/runs/lab.rs"]
 mod lab;

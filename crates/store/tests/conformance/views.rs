@@ -4,7 +4,7 @@ use domain::api::EventKind;
 use domain::task::Task;
 use domain::verdict::{Verdict, VerdictKind};
 
-use crate::fixture::{Lab, accepted, at, bundle, candidate, kernel};
+use crate::fixture::{Lab, accepted, at, bundle, kernel};
 
 #[tokio::test]
 async fn runs_are_paged_newest_first() {
