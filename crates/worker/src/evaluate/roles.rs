@@ -230,6 +230,8 @@ impl Roles<'_> {
         Ok(comparisons)
     }
 
+    /// Runs one job. A verifier that dies is replaced once; if two die, the evaluation is a fault,
+    /// because the verifier runs no candidate code.
     fn ask_verifier(
         &self,
         reference: &Reference<'_>,
@@ -241,7 +243,12 @@ impl Roles<'_> {
             checks,
             threads: self.host.threads(),
         };
-        let answer = self.host.verify(&job, VERIFY_DEADLINE, self.cancellation)?;
+        let ask = || self.host.verify(&job, VERIFY_DEADLINE, self.cancellation);
+        let mut answer = ask()?;
+        if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
+            log_death("verify", &answer);
+            answer = ask()?;
+        }
         answer.reply.map_err(|exit| {
             let said = answer.stderr.last_line();
             let said = said.map(|line| format!(": {line}")).unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use domain::device::DeviceKind;
@@ -23,8 +24,8 @@ pub struct RepeatPolicy {
 /// All deviations of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Rehearsal {
-    /// Roles whose emulated driver follows a fault plan, each with the plan's file.
-    fault_plans: Vec<(Role, PathBuf)>,
+    /// Roles whose emulated driver follows a fault plan.
+    fault_plans: Vec<PlannedFaults>,
     /// Wall time after which a role counts as stuck although it has not used up its processor time;
     /// `None` is the usual multiple of the stage's allowance.
     wall_limit: Option<Duration>,
@@ -34,11 +35,34 @@ pub struct Rehearsal {
     paired_timing: bool,
 }
 
+/// A fault plan of one role.
+#[derive(Debug, Clone)]
+struct PlannedFaults {
+    role: Role,
+    /// The plan's file.
+    plan: PathBuf,
+    /// The number of processes that still get the plan; none if all do.
+    processes: Option<Arc<AtomicU32>>,
+}
+
+impl PlannedFaults {
+    /// Returns true if the next process follows the plan, and counts that process.
+    fn applies_to_next(&self) -> bool {
+        self.processes.as_ref().is_none_or(|left| {
+            left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(1)
+            })
+            .is_ok()
+        })
+    }
+}
+
 impl Rehearsal {
-    /// The files of the fault plans for a role.
+    /// The files of the fault plans for the next process of a role.
     pub(super) fn fault_plans_of(&self, role: Role) -> impl Iterator<Item = &PathBuf> {
         let plans = self.fault_plans.iter();
-        plans.filter_map(move |(faulty, plan)| (*faulty == role).then_some(plan))
+        let plans = plans.filter(move |planned| planned.role == role && planned.applies_to_next());
+        plans.map(|planned| &planned.plan)
     }
 
     pub(super) fn wall_limit(&self) -> Option<Duration> {
@@ -50,8 +74,28 @@ impl Host {
     /// The same machine, except that the emulated driver follows the fault plan in processes of one
     /// role.
     #[must_use]
-    pub fn with_fault_plan(mut self, role: Role, plan: &Path) -> Self {
-        self.rehearsal.fault_plans.push((role, plan.to_owned()));
+    pub fn with_fault_plan(self, role: Role, plan: &Path) -> Self {
+        self.with_planned_faults(role, plan, None)
+    }
+
+    /// The same machine, except that the emulated driver follows a fault plan in the next process of a
+    /// role that uses it, and in no later one.
+    #[must_use]
+    pub fn with_fault_plan_once(self, role: Role, plan: &Path) -> Self {
+        self.with_planned_faults(role, plan, Some(Arc::new(AtomicU32::new(1))))
+    }
+
+    fn with_planned_faults(
+        mut self,
+        role: Role,
+        plan: &Path,
+        processes: Option<Arc<AtomicU32>>,
+    ) -> Self {
+        self.rehearsal.fault_plans.push(PlannedFaults {
+            role,
+            plan: plan.to_owned(),
+            processes,
+        });
         self.spares = Arc::new(Spares::start());
         self
     }

@@ -115,10 +115,12 @@ impl Host {
         bounds: Bounds,
         cancellation: &Cancellation,
     ) -> Result<Answer<R>, SuperviseError> {
-        let process = self.process(role)?;
-        self.prepare_next(role);
-        let (answer, _) = process.ask(job, bounds, cancellation)?;
-        Ok(answer)
+        retry_unready(|| {
+            let process = self.process(role)?;
+            self.prepare_next(role);
+            let (answer, _) = process.ask(job, bounds, cancellation)?;
+            Ok(answer)
+        })
     }
 
     /// Compares outputs with the reference in a verify process.
@@ -149,6 +151,15 @@ impl Host {
     /// # Errors
     /// As of [`crate::supervise::ask`], and [`SuperviseError::Folder`].
     pub fn run(
+        &self,
+        job: &RunJob,
+        allowed: Duration,
+        cancellation: &Cancellation,
+    ) -> Result<Answer<RunReply>, SuperviseError> {
+        retry_unready(|| self.run_once(job, allowed, cancellation))
+    }
+
+    fn run_once(
         &self,
         job: &RunJob,
         allowed: Duration,
@@ -230,6 +241,18 @@ impl Host {
             limits: self.limits(role),
             home,
         })
+    }
+}
+
+/// Asks a second process if the first one ended before it knew its job. Whoever killed it, such as a
+/// system short of memory, may spare the second.
+fn retry_unready<T>(ask: impl Fn() -> Result<T, SuperviseError>) -> Result<T, SuperviseError> {
+    match ask() {
+        Err(SuperviseError::Unready { how, late: false }) => {
+            tracing::warn!("a role process was not ready and is replaced: it {how}");
+            ask()
+        }
+        other => other,
     }
 }
 

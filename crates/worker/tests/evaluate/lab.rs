@@ -150,6 +150,15 @@ impl Lab {
         Evaluator::new(host.prescreened_by(self.prescreener())).unwrap()
     }
 
+    /// This lab's evaluator, except that the emulated driver follows a fault plan in the next process of
+    /// a role.
+    pub fn spoiled_once(&self, role: Role, plan: &str) -> Evaluator {
+        let path = self.data.path().join("once.toml");
+        std::fs::write(&path, plan).unwrap();
+        let host = self.evaluator.host().clone();
+        Evaluator::new(host.with_fault_plan_once(role, &path)).unwrap()
+    }
+
     /// This lab's device as a pre-screener, with a time limit that suffices on a busy machine.
     pub fn prescreener(&self) -> Prescreener {
         Prescreener {

@@ -11,6 +11,7 @@
 mod admission;
 mod caches;
 mod controls;
+mod deaths;
 mod evidence;
 mod faults;
 mod health;

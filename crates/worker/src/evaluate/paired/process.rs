@@ -16,7 +16,7 @@ use crate::evaluate::error::{EvaluateError, Stop};
 use crate::evaluate::examine::confirm::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
 use crate::host::Role;
-use crate::supervise::{self, Answer};
+use crate::supervise::{self, Answer, SuperviseError};
 
 /// The number of rounds that a process is asked for.
 pub struct RoundRequest<'w> {
@@ -176,7 +176,14 @@ impl Session<'_, '_> {
             host, cancellation, ..
         } = self.comparison.roles;
         host.end_spares_on_card();
-        let (mut conversation, mut answer) = self.attempt()?;
+        let first = match self.attempt() {
+            // It ended before it knew its job.
+            Err(EvaluateError::Supervise(SuperviseError::Unready { late: false, .. })) => {
+                self.attempt()
+            }
+            other => other,
+        };
+        let (mut conversation, mut answer) = first?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {
             host.check_health(cancellation)
                 .map_err(EvaluateError::from)?;
