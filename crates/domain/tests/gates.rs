@@ -226,6 +226,21 @@ fn the_launches_that_do_the_work_are_judged_and_no_dummy_beside_them() {
 }
 
 #[test]
+fn blocks_without_a_share_of_the_work_meet_no_gate() {
+    let of_working = |working: u64| {
+        let mut launch = executed(5800, 9.0, 2.0);
+        launch.counters.insert("working_blocks".to_owned(), working);
+        let launches = [launch];
+        let blocks = judge::CaseBlocks::executed("one", &launches).unwrap();
+        judge::evaluate_gates(&task(), &[blocks], &[], &limits())[0].found
+    };
+    assert_eq!(of_working(58), 1.0);
+    assert_eq!(of_working(5800), 100.0);
+    // More than were launched are not believed.
+    assert_eq!(of_working(58_000), 100.0);
+}
+
+#[test]
 fn before_anything_ran_only_what_is_certain_is_judged() {
     let table = [
         ("one launch", vec![116], Some((2.0, true))),

@@ -226,6 +226,10 @@ pub struct Counters {
     /// The most atomics on one word of device memory.
     #[serde(default)]
     pub most_atomics_on_one_word: u64,
+    /// Blocks that read or write global memory at least a sixteenth as much as the busiest block; zero under a seeded
+    /// schedule, where blocks are not told apart.
+    #[serde(default)]
+    pub working_blocks: u64,
     /// Longest block: cycles its slowest warp needs when nothing competes with it, from static in-order issue with
     /// the latencies of [`crate::Latencies`]; barriers wait for the slowest warp.
     pub critical_path_max: u64,

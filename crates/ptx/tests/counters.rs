@@ -498,6 +498,7 @@ fn the_heaviest_block_is_known_among_many_that_only_end() {
         assert_eq!(heaviest.classes.load_global, total.classes.load_global);
         assert_eq!(heaviest.classes.store_global, 1);
         assert_eq!(heaviest.sectors, 101);
+        assert_eq!(report.counters.working_blocks, 1);
         // Each of the others asks once where it is.
         assert_eq!(heaviest.classes.integer + 39, total.classes.integer);
         assert_eq!(heaviest.classes.branch + 39 * 2, total.classes.branch);

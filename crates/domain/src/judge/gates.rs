@@ -8,6 +8,9 @@ use crate::role::{KernelResources, LaunchFacts};
 use crate::task::{Enforce, Gate, GateSubject, Task};
 use crate::verdict::Verdict;
 
+/// The counter of a launch's blocks that share its memory traffic.
+const WORKING_BLOCKS: &str = "working_blocks";
+
 /// The blocks of one case's launches, as far as they are known.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CaseBlocks<'a> {
@@ -44,13 +47,16 @@ impl<'a> CaseBlocks<'a> {
     /// The blocks of an execution: the largest number of blocks such that launches of at least as
     /// many do more than half of the work, which is the time beyond that of an empty launch.
     ///
-    /// Where a launch has no such time the one with the fewest blocks counts. None without
+    /// Blocks without a share of the launch's memory traffic do not count, where the device tells how
+    /// many have one. Where a launch has no such time the one with the fewest blocks counts. None without
     /// launches.
     pub fn executed(case: &'a str, launches: &[LaunchFacts]) -> Option<Self> {
         let mut shares = launches
             .iter()
             .map(|launch| {
-                let blocks: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
+                let launched: u64 = launch.grid.iter().map(|&n| u64::from(n)).product();
+                let working = launch.counters.get(WORKING_BLOCKS);
+                let blocks = working.map_or(launched, |working| launched.min(*working));
                 let work = launch
                     .modelled
                     .as_ref()

@@ -1,5 +1,5 @@
 //! The work of the heaviest block, for the time model: a grid whose blocks have unequal work does not spread it evenly
-//! over the multiprocessors, and blocks without work do not change that.
+//! over the multiprocessors, and blocks without work do not change that. And the number of blocks that share the work.
 
 use super::access::load_groups;
 use super::block::Shared;
@@ -45,5 +45,59 @@ pub(super) fn finish(exec: &mut Exec<'_>, block: &mut Shared) {
         let placed = block.index % exec.multiprocessors.len() as u64;
         exec.multiprocessors[placed as usize].combine(&block.work, u64::wrapping_add);
     }
+    exec.by_traffic.add(block.work.sectors);
     block.work = BlockWork::default();
+}
+
+/// Blocks by the magnitude of their global memory traffic: cell `n` counts those with 2^n to 2^(n+1) - 1 sectors.
+#[derive(Debug, Clone)]
+pub(crate) struct BlocksByTraffic([u64; u64::BITS as usize]);
+
+impl Default for BlocksByTraffic {
+    fn default() -> Self {
+        Self([0; u64::BITS as usize])
+    }
+}
+
+impl BlocksByTraffic {
+    fn add(&mut self, sectors: u64) {
+        if let Some(magnitude) = sectors.checked_ilog2() {
+            self.0[magnitude as usize] += 1;
+        }
+    }
+
+    /// Adds the blocks of another host thread.
+    pub(super) fn merge(mut self, other: &Self) -> Self {
+        for (own, other) in self.0.iter_mut().zip(other.0) {
+            *own += other;
+        }
+        self
+    }
+
+    /// The blocks with at least a sixteenth of the traffic of the busiest block, by magnitudes. Blocks that
+    /// return at once, or only touch a word, are not among them.
+    pub(super) fn working(&self) -> u64 {
+        /// Magnitudes below the busiest block's at which a block still shares the work.
+        const SHARING: usize = 4;
+        let busiest = self.0.iter().rposition(|blocks| *blocks > 0).unwrap_or(0);
+        self.0[busiest.saturating_sub(SHARING)..].iter().sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_without_a_share_of_the_traffic_do_not_count() {
+        let mut blocks = BlocksByTraffic::default();
+        assert_eq!(blocks.working(), 0);
+        for sectors in [0, 0, 1, 1, 2, 100, 1000, 1023] {
+            blocks.add(sectors);
+        }
+        assert_eq!(blocks.working(), 3);
+        let mut others = BlocksByTraffic::default();
+        others.add(1 << 20);
+        assert_eq!(blocks.merge(&others).working(), 1);
+    }
 }

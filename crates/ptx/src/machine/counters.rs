@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::block_work::BlocksByTraffic;
 use super::contention::Contention;
 use super::counts::Issued;
 use super::exec::{Exec, Launch};
@@ -219,6 +220,12 @@ pub(crate) fn total(
         heaviest_block: heaviest_block(parts),
         heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),
         most_atomics_on_one_word: scale.up(Contention::most(&contention)),
+        working_blocks: scale.up(parts
+            .iter()
+            .fold(BlocksByTraffic::default(), |all, part| {
+                all.merge(&part.by_traffic)
+            })
+            .working()),
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
             / executed.max(1) as f64,

@@ -7,6 +7,7 @@ use std::sync::{Arc, OnceLock};
 use super::access::Want;
 use super::access::load_groups::GroupState;
 use super::block::Shared;
+use super::block_work::BlocksByTraffic;
 use super::contention::Contention;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
@@ -309,6 +310,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) heaviest: BlockWork,
     /// The work of each multiprocessor's blocks among those that are placed when the launch begins.
     pub(crate) multiprocessors: Vec<BlockWork>,
+    /// The blocks that have finished on this host thread.
+    pub(crate) by_traffic: BlocksByTraffic,
     /// Instructions issued so far in the block, for `%clock`.
     pub(crate) clock: u64,
     /// The vector clocks that blocks published through ordered stores.
@@ -342,6 +345,7 @@ impl<'a> Exec<'a> {
             waiting: Waiting::default(),
             heaviest: BlockWork::default(),
             multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
+            by_traffic: BlocksByTraffic::default(),
             clock: 0,
             signals: Signals::default(),
         }
