@@ -1,6 +1,6 @@
 /*---
 [expect]
-verdict = "timeout"
+verdict = "excessive_effort"
 
 [[launch]]
 kernel = "product"

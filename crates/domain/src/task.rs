@@ -224,6 +224,9 @@ pub enum Use {
     Score,
     /// Correctness, at promotion only.
     Holdout,
+    /// Correctness of a shape that one promotion draws. No task file lists it.
+    #[serde(skip)]
+    Drawn,
 }
 
 /// Promises beyond the tolerance.

@@ -73,12 +73,22 @@ pub enum Verdict {
         /// Source line, where known.
         line: Option<u32>,
     },
-    /// The candidate exceeded a deadline or an instruction budget.
+    /// The candidate exceeded a deadline.
     Timeout {
         /// The stage in which it happened.
         stage: String,
-        /// The position at which it hung, if the emulated device could tell.
+        /// The position at which it hung. Only rows of evaluators before version 10 have it: what they
+        /// called a timeout with a position is now [`Self::ExcessiveEffort`].
         finding: Option<Finding>,
+    },
+    /// A launch executed more thread instructions than its case allows.
+    ExcessiveEffort {
+        /// The stage in which it happened.
+        stage: String,
+        /// The case.
+        case: String,
+        /// A position that the launch had reached, with the limit in its message.
+        finding: Finding,
     },
     /// The device reported an error while the candidate ran.
     RuntimeFault {
@@ -183,6 +193,7 @@ pub enum VerdictKind {
     LaunchRejected,
     Unsupported,
     Timeout,
+    ExcessiveEffort,
     RuntimeFault,
     RunnerCrash,
     OutOfBounds,
@@ -214,6 +225,7 @@ impl VerdictKind {
             Self::LaunchRejected => "launch_rejected",
             Self::Unsupported => "unsupported",
             Self::Timeout => "timeout",
+            Self::ExcessiveEffort => "excessive_effort",
             Self::RuntimeFault => "runtime_fault",
             Self::RunnerCrash => "runner_crash",
             Self::OutOfBounds => "out_of_bounds",
@@ -348,6 +360,7 @@ impl Verdict {
             Self::LaunchRejected { .. } => VerdictKind::LaunchRejected,
             Self::Unsupported { .. } => VerdictKind::Unsupported,
             Self::Timeout { .. } => VerdictKind::Timeout,
+            Self::ExcessiveEffort { .. } => VerdictKind::ExcessiveEffort,
             Self::RuntimeFault { .. } => VerdictKind::RuntimeFault,
             Self::RunnerCrash { .. } => VerdictKind::RunnerCrash,
             Self::OutOfBounds { .. } => VerdictKind::OutOfBounds,
@@ -381,7 +394,9 @@ impl Verdict {
             | Self::OutOfBounds { finding, .. }
             | Self::UninitDependent { finding, .. }
             | Self::NonDeterministic { finding, .. } => finding.as_ref(),
-            Self::DataRace { finding } | Self::BarrierError { finding } => Some(finding),
+            Self::DataRace { finding }
+            | Self::BarrierError { finding }
+            | Self::ExcessiveEffort { finding, .. } => Some(finding),
             _ => None,
         }
     }
@@ -441,7 +456,15 @@ impl fmt::Display for Verdict {
             Self::Unsupported { opcode, .. } => {
                 write!(f, "the emulated device does not support {opcode}")
             }
-            // The emulated device bounds the work of a launch, not its time.
+            Self::ExcessiveEffort {
+                stage,
+                case,
+                finding,
+            } => write!(
+                f,
+                "more effort than allowed in {stage}, case {case}: {finding}"
+            ),
+            // Rows of evaluators before version 10.
             Self::Timeout {
                 stage,
                 finding: Some(finding),

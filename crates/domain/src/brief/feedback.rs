@@ -124,7 +124,10 @@ pub fn describe_verdict(kind: VerdictKind) -> &'static str {
         VerdictKind::Unsupported => {
             "not evaluated: the emulated device lacks an instruction, which says nothing against the idea"
         }
-        VerdictKind::Timeout => "rejected: it did not finish in time or within its effort limit",
+        VerdictKind::Timeout => "rejected: it did not finish in time",
+        VerdictKind::ExcessiveEffort => {
+            "rejected: it executes far more instructions than the baseline"
+        }
         VerdictKind::RuntimeFault => "rejected: the device reported an error",
         VerdictKind::RunnerCrash => "rejected: the process that ran it died, twice",
         VerdictKind::OutOfBounds => "rejected: it reads or writes outside every buffer",
@@ -258,6 +261,15 @@ impl FeedbackWriter<'_> {
             Verdict::Timeout { stage, finding } => {
                 let mut lines = said(&format!("while: {stage}"));
                 lines.extend(finding.iter().flat_map(|finding| self.finding(finding)));
+                lines
+            }
+            Verdict::ExcessiveEffort {
+                stage,
+                case,
+                finding,
+            } => {
+                let mut lines = said(&format!("while: {stage}, case {case}"));
+                lines.extend(self.finding(finding));
                 lines
             }
             Verdict::OutOfBounds {

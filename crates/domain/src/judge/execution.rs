@@ -271,9 +271,10 @@ fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
         FindingKind::DivergentBarrier | FindingKind::Deadlock => {
             Verdict::BarrierError { finding: own }
         }
-        FindingKind::Hang => Verdict::Timeout {
-            stage: format!("{}, case {}", subject.stage, subject.case),
-            finding: Some(own),
+        FindingKind::Hang => Verdict::ExcessiveEffort {
+            stage: subject.stage.to_owned(),
+            case: subject.case.to_owned(),
+            finding: own,
         },
         FindingKind::ScheduleDependent | FindingKind::LayoutDependent => {
             Verdict::NonDeterministic {

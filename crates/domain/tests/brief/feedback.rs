@@ -216,6 +216,15 @@ fn every_verdict_has_its_sentence_and_its_details() {
             "while: screen",
         ),
         (
+            Verdict::ExcessiveEffort {
+                stage: "screen".to_owned(),
+                case: "odd".to_owned(),
+                finding: some().unwrap(),
+            },
+            "far more instructions than the baseline",
+            "while: screen, case odd",
+        ),
+        (
             Verdict::RuntimeFault {
                 code: 716,
                 name: "CUDA_ERROR_MISALIGNED_ADDRESS".to_owned(),

@@ -108,7 +108,7 @@ pub(super) fn examine(
         // take much space.
         let outputs =
             tempfile::tempdir_in(context.roles.scratch).map_err(storage(context.roles.scratch))?;
-        let numbered = number(context.task, passes, inputs, allowance, outputs.path())?;
+        let numbered = number(passes, inputs, allowance, outputs.path())?;
         let again = confirm::Again {
             context,
             inputs,
@@ -143,7 +143,6 @@ pub(super) fn examine(
 
 /// Numbers passes and makes folders for the outputs that will be compared with the reference.
 fn number<'p>(
-    task: &Task,
     passes: &'p [Pass],
     inputs: &ExaminationInputs<'p>,
     allowance: Allowance,
@@ -167,7 +166,7 @@ fn number<'p>(
             pass,
             plan,
             save,
-            budget: inputs.efforts.limit(task, &pass.case, plan, allowance),
+            budget: inputs.efforts.limit(&pass.case, plan, allowance),
         });
     }
     Ok(numbered)

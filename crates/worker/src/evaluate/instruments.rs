@@ -192,7 +192,7 @@ fn check_emulated(
     let passes = context.passes();
     let passes = [passes.smoke()?, passes.screen(Extent::All)?].concat();
     let numbered = number_from_zero(&passes, &candidate.plans, |case| {
-        efforts.limit(context.task, case, &candidate.plans[case], SCREEN)
+        efforts.limit(case, &candidate.plans[case], SCREEN)
     });
     let (mut findings, mut unfinished, mut executions) = (Vec::new(), None, 0);
     facts.merge(Report::timed(context, "sanitize", |_| {
@@ -229,7 +229,7 @@ fn count_lines(
     for pass in &score_only(context)? {
         (context.progress)(&format!("profile {}", pass.case));
         let one = number_from_zero(std::slice::from_ref(pass), &candidate.plans, |case| {
-            efforts.limit(context.task, case, &candidate.plans[case], SCORE)
+            efforts.limit(case, &candidate.plans[case], SCORE)
         });
         let mut launches = Ok(Vec::new());
         let ran = roles.run::<Ended>(compiled, &one, SCORE, |made, reply| {

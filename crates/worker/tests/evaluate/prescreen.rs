@@ -257,7 +257,7 @@ fn a_result_that_proves_nothing_is_left_to_the_device() {
         (
             "a loop without an end",
             beginning_with("while (clock64()) {}"),
-            VerdictKind::Timeout,
+            VerdictKind::ExcessiveEffort,
             Some("thread instructions"),
         ),
         (

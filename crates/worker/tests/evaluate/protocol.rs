@@ -288,10 +288,37 @@ fn an_endless_loop_is_rejected_for_its_effort_with_its_case() {
     );
     let request = Lab::request("softmax-f32", "endless.cu", endless);
     let verdict = lab.evaluate(&request).verdict;
-    assert_eq!(verdict.kind(), VerdictKind::Timeout, "{verdict}");
+    assert_eq!(verdict.kind(), VerdictKind::ExcessiveEffort, "{verdict}");
     let words = verdict.to_string();
     assert!(
         words.starts_with("more effort than allowed in smoke, case "),
         "{words}"
     );
+}
+
+/// A gate on blocks, and a kernel that launches enough of them, of which only one in each row works.
+#[test]
+fn blocks_that_only_end_do_not_meet_a_gate_on_blocks() {
+    let Some(lab) = lab() else { return };
+    let honest = read("softmax-f32", "playbook/01-block-per-row.cu");
+    let idle = honest
+        .replace("grid = [\"R\"]", "grid = [\"R\", 64]")
+        .replace(
+            "    const float* from =",
+            "    if (blockIdx.y > 0) return;\n    const float* from =",
+        );
+    assert_ne!(idle, honest);
+    let found = |source: String| {
+        let request = Lab::request("softmax-f32", "blocks.cu", source);
+        let evaluation = lab.evaluate(&request);
+        assert_eq!(
+            evaluation.verdict.kind(),
+            VerdictKind::Accepted,
+            "{}",
+            evaluation.verdict
+        );
+        let gates = evaluation.gates.iter();
+        gates.map(|gate| gate.found).collect::<Vec<_>>()
+    };
+    assert_eq!(found(idle), found(honest));
 }

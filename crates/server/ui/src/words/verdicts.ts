@@ -39,6 +39,7 @@ const WORDS: Record<VerdictKind, Word> = {
   launch_rejected: { label: "cannot launch", tone: "early", stopped: "gates" },
   unsupported: { label: "unsupported instruction", tone: "unsure", stopped: "run" },
   timeout: { label: "timeout", tone: "died", stopped: "run" },
+  excessive_effort: { label: "too much effort", tone: "died", stopped: "run" },
   runtime_fault: { label: "runtime fault", tone: "died", stopped: "run" },
   runner_crash: { label: "runner crash", tone: "died", stopped: "run" },
   out_of_bounds: { label: "out of bounds", tone: "unsafe", stopped: "memory" },

@@ -143,7 +143,7 @@ fn repeat(
 ) -> Result<SecondRun, EvaluateError> {
     let outputs =
         tempfile::tempdir_in(context.roles.scratch).map_err(storage(context.roles.scratch))?;
-    let again = number(context.task, passes, inputs, allowance, outputs.path())?;
+    let again = number(passes, inputs, allowance, outputs.path())?;
     let line = first_fragment_line(inputs.compiled);
     let mut known: Vec<ExecutionFacts> = Vec::new();
     let mut failed = false;

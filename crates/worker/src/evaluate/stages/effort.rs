@@ -1,6 +1,9 @@
-//! The effort limit: how many thread instructions one launch of a candidate may execute. A kernel that
-//! needs many times the baseline's work is not on its way to being faster, and one that never ends
-//! is found out within a moment on a small case.
+//! The effort limit: the number of thread instructions that one launch of a candidate may execute. It
+//! ends endless loops, and a kernel that needs many times the baseline's work is not on its way to
+//! being faster.
+//!
+//! The rule: a launch may execute 64 times the thread instructions of the baseline's whole execution on
+//! the case, or 32,768 for each thread that it launches, whichever is more.
 //!
 //! The baseline's work is counted once on the emulated device and kept in the data folder. On silicon
 //! nothing is counted; wall time bounds the work there.
@@ -12,7 +15,7 @@ use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::plan::{ResolvedPlan, ResolvedStep};
 use domain::role::{Compiled, ExecutionFacts};
-use domain::task::{Case, Task};
+use domain::task::{Case, Use};
 
 use crate::evaluate::context::{Context, LARGE};
 use crate::evaluate::error::{EvaluateError, storage};
@@ -20,15 +23,16 @@ use crate::evaluate::facts::Report;
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::{Allowance, Numbered};
 
-/// A launch of a candidate may execute so many times the instructions of the baseline's whole
-/// execution.
+/// The effort limit as a multiple of the baseline's whole execution.
 const BASELINE_FACTOR: u64 = 64;
-/// And so many for each thread that it launches: a block per row with a reduction executes about 150 in
-/// each thread of a row of three elements, where a baseline with a thread per row executes one such
-/// row in all. Threads that never end still reach this limit within seconds.
-const PER_THREAD: u64 = 512;
-/// And always as many as this: on a tiny case, starting a grid that fills the device is more work
-/// than the baseline does.
+/// The effort limit for each launched thread, in instructions. The baseline of a reduction executes ten
+/// instructions for a row of three elements, in one thread; a block per row with a kilobyte of
+/// local memory in each thread executes 5,000 in each of 256 threads on the same row. 32,768 is six
+/// times that. A grid of 2^15 threads that never end executes 2^30 instructions, which takes the
+/// emulated device a second.
+const PER_THREAD: u64 = 1 << 15;
+/// The least effort limit of a case whose baseline is known: on a tiny case, starting a grid that fills
+/// the device is more work than the baseline does.
 const LEAST: u64 = 1 << 26;
 /// The counter of a launch that is summed up.
 const COUNTER: &str = "thread_instructions";
@@ -38,19 +42,12 @@ const COUNTER: &str = "thread_instructions";
 pub(in crate::evaluate) struct Efforts(BTreeMap<String, u64>);
 
 impl Efforts {
-    /// Thread instructions that one launch of a candidate's plan may execute on a case: a multiple of the
-    /// baseline's work, or of the threads that the plan launches where that is more. On the odd shapes
-    /// that no task lists, the baseline may do next to nothing where an honest kernel starts whole
-    /// blocks, so that they get at least as much as a case whose baseline is not known.
-    pub fn limit(&self, task: &Task, case: &str, plan: &ResolvedPlan, allowance: Allowance) -> u64 {
-        let known = self.multiple_of_baseline(case, allowance.instructions);
-        let listed = task.case(case).is_some_and(|case| !case.uses.is_empty());
-        let known = if listed {
-            known
-        } else {
-            known.max(allowance.instructions)
-        };
-        known.max(launched_threads(plan).saturating_mul(PER_THREAD).min(LARGE))
+    /// Thread instructions that one launch of a candidate's plan may execute on a case. Where the
+    /// baseline's work is not known, the stage's allowance stands in for its multiple.
+    pub fn limit(&self, case: &str, plan: &ResolvedPlan, allowance: Allowance) -> u64 {
+        let per_thread = launched_threads(plan).saturating_mul(PER_THREAD);
+        self.multiple_of_baseline(case, allowance.instructions)
+            .max(per_thread.min(LARGE))
     }
 
     /// The share of the limit that the baseline's work gives; `otherwise` where that is not known.
@@ -74,8 +71,10 @@ fn launched_threads(plan: &ResolvedPlan) -> u64 {
     launches.max().unwrap_or(0)
 }
 
-/// Counts the baseline's work on the cases of this evaluation. A case that the baseline fails is left
-/// out, because the baseline is not what is being judged.
+/// Counts the baseline's work on the listed cases of this evaluation. Edges and drawn shapes are left out,
+/// because each of them would cost an execution of its own for a limit that the launched threads give
+/// as well. A case that the baseline fails is left out, because the baseline is not what is being
+/// judged.
 pub(in crate::evaluate) fn measure_baseline(
     context: &Context<'_>,
     allowance: Allowance,
@@ -104,7 +103,7 @@ pub(in crate::evaluate) fn count_baseline(
     let missing = context
         .passes()
         .cases()
-        .filter(|case| !efforts.contains_key(&case.name))
+        .filter(|case| is_counted(case) && !efforts.contains_key(&case.name))
         .collect::<Vec<_>>();
     if !missing.is_empty() {
         efforts.extend(count(context, &baseline, &missing, allowance)?);
@@ -114,6 +113,11 @@ pub(in crate::evaluate) fn count_baseline(
         std::fs::write(&file, text).map_err(storage(&file))?;
     }
     Ok(Efforts(efforts))
+}
+
+/// Returns true if the baseline's work on a case is counted.
+fn is_counted(case: &Case) -> bool {
+    !case.uses.is_empty() && !case.is_for(Use::Drawn)
 }
 
 /// The file of a baseline's counts, named by everything that they depend on.
@@ -188,7 +192,35 @@ fn read(file: &Path) -> BTreeMap<String, u64> {
 
 #[cfg(test)]
 mod tests {
+    use domain::plan::ResolvedLaunch;
+
     use super::*;
+    use crate::evaluate::context::SMOKE;
+
+    /// A plan of one launch.
+    fn plan(blocks: u32, threads: u32) -> ResolvedPlan {
+        let launch = ResolvedLaunch {
+            kernel: "k".to_owned(),
+            grid: [blocks, 1, 1],
+            block: [threads, 1, 1],
+            shared_bytes: 0,
+            cooperative: false,
+            arguments: Vec::new(),
+        };
+        ResolvedPlan {
+            workspaces: Vec::new(),
+            steps: vec![ResolvedStep::Kernel(launch)],
+        }
+    }
+
+    #[test]
+    fn the_limit_grows_with_the_threads_of_a_launch_and_ends_at_what_a_score_case_may_execute() {
+        let efforts = Efforts(BTreeMap::from([("tiny".to_owned(), 1000)]));
+        let limit = |blocks, threads| efforts.limit("tiny", &plan(blocks, threads), SMOKE);
+        assert_eq!(limit(1, 32), LEAST);
+        assert_eq!(limit(1009, 256), 1009 * 256 * PER_THREAD);
+        assert_eq!(limit(u32::MAX, 1024), LARGE);
+    }
 
     #[test]
     fn the_limit_follows_the_baseline_and_never_starves_a_small_case() {
