@@ -9,8 +9,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::Evaluator;
 use worker::host::Role;
 
-use crate::duels;
 use crate::lab::{Lab, lab, read};
+use crate::paired;
 
 const TASK: &str = "softmax-f32";
 
@@ -79,7 +79,7 @@ fn a_dead_comparer_of_outputs_is_replaced_by_a_second_one() {
 fn a_dead_measurer_is_replaced_by_a_second_one() {
     let Some(lab) = lab() else { return };
     sweep_deaths(&lab, Role::Time, |evaluator| {
-        let request = duels::request(&duels::kernel(40));
+        let request = paired::request(&paired::kernel(40));
         evaluator
             .bench(&request, |_| {}, &Cancellation::new().unwrap())
             .map(|_| ())
