@@ -9,13 +9,13 @@ args = ["q", "k", "scores", "key_norm", "S", "scale"]
 kernel = "reference_probabilities"
 grid = ["cdiv(S, 64)", "B * H"]
 block = [64]
-args = ["q", "key_norm", "scores", "growth", "S", "scale"]
+args = ["q", "key_norm", "scores", "growth", "smallest", "S", "scale"]
 
 [[launch]]
 kernel = "reference_output"
 grid = ["cdiv(S, 4)", "B * H"]
 block = [64]
-args = ["scores", "growth", "v", "o", "o_scale", "S"]
+args = ["scores", "growth", "smallest", "v", "o", "o_scale", "S"]
 
 [workspace.scores]
 dtype = "f64"
@@ -26,6 +26,10 @@ dtype = "f64"
 shape = ["B", "H", "S"]
 
 [workspace.growth]
+dtype = "f64"
+shape = ["B", "H", "S"]
+
+[workspace.smallest]
 dtype = "f64"
 shape = ["B", "H", "S"]
 
@@ -41,6 +45,10 @@ shape = ["B", "H", "S", "D"]
 // over the keys of probability times |v|, grown where scores are large. An f32 score is off by about
 // u_acc |q| |k| scale, whatever its own size, which is also the relative error of its weight and of
 // the mass. The tolerance counts the scale in units of u_out, and 2 u_acc / u_out is 2^-12.
+//
+// Kernels hold weights in f16, relative to the row's largest, for the second product. A weight below
+// 2^-14, the smallest normal number of f16, is off by up to 2^-25, and by no more than itself. In
+// units of u_out = 2^-11 that is 2^-14 and 2^11 times the weight.
 #include <cuda_fp16.h>
 
 constexpr int D = 64;
@@ -76,7 +84,8 @@ extern "C" __global__ void reference_scores(const __half* q, const __half* k, do
 
 // Thread = one row of scores, replaced by its softmax.
 extern "C" __global__ void reference_probabilities(const __half* q, const double* key_norm,
-                                                   double* scores, double* growth, int S, float scale) {
+                                                   double* scores, double* growth, double* smallest,
+                                                   int S, float scale) {
     const size_t head = blockIdx.y;
     const int position = blockIdx.x * 64 + threadIdx.x;
     if (position >= S) return;
@@ -99,12 +108,13 @@ extern "C" __global__ void reference_probabilities(const __half* q, const double
     }
     double longest = 0.0;
     for (int key = 0; key < S; ++key) longest = fmax(longest, key_norm[head * S + key]);
+    smallest[row] = 0x1p-14 / mass;
     growth[row] = 1.0 + 0x1p-12 * sqrt(squares) * longest * scale;
 }
 
 // Thread = one channel; o = sum_key p v.
 extern "C" __global__ void reference_output(const double* probabilities, const double* growth,
-                                            const __half* v, double* o, double* o_scale, int S) {
+                                            const double* smallest, const __half* v, double* o, double* o_scale, int S) {
     const size_t head = blockIdx.y;
     const int first_row = blockIdx.x * ROWS;
     const int channel = threadIdx.x;
@@ -117,7 +127,8 @@ extern "C" __global__ void reference_output(const double* probabilities, const d
             const int row = min(first_row + r, S - 1);
             const double p = probabilities[(head * S + row) * S + key];
             sum[r] += p * element;
-            magnitude[r] += p * fabs(element);
+            const double weight = fmax(p, fmin(0x1p11 * p, smallest[head * S + row]));
+            magnitude[r] += weight * fabs(element);
         }
     }
     for (int r = 0; r < ROWS && first_row + r < S; ++r) {

@@ -8,16 +8,20 @@ const CONFIRMATIONS: usize = 3;
 
 /// Evaluates `tests/honest/{task}/{file}` as a confirmation and fails unless it is accepted.
 fn confirm(task: &str, file: &str) -> Result<()> {
+    let task = format!("tests/honest/{task}");
+    confirm_file(&task, &format!("{task}/{file}"))
+}
+
+/// Evaluates a file as a confirmation of a task and fails unless it is accepted.
+fn confirm_file(task: &str, file: &str) -> Result<()> {
     let data = tempfile::tempdir()?;
     let data = data.path().to_str().context("a UTF-8 path")?;
-    let task = format!("tests/honest/{task}");
-    let file = format!("{task}/{file}");
     for _ in 0..CONFIRMATIONS {
         let finished = lab::kernelwright(&[
             "eval",
-            &file,
+            file,
             "--task",
-            &task,
+            task,
             "--confirm",
             "--json",
             "--data",
@@ -37,4 +41,26 @@ fn confirm(task: &str, file: &str) -> Result<()> {
 #[test]
 fn a_mean_of_terms_that_cancel_is_confirmed() -> Result<()> {
     confirm("mean-f32", "warp-per-row.cu")
+}
+
+#[test]
+fn a_kernel_with_thousands_of_instructions_in_each_thread_is_confirmed() -> Result<()> {
+    confirm("mean-f32", "local-memory.cu")
+}
+
+/// `FlashAttention-2` as it is published: weights between 0 and 1, rounded to f16 before the second
+/// product.
+#[test]
+fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
+    let task = "kernels/attention-f16";
+    let step = lab::repository()
+        .join(task)
+        .join("playbook/04-tensor-cores.cu");
+    let lifted = std::fs::read_to_string(step)?;
+    let source = lifted.replace("LIFT = 15.0f", "LIFT = 0.0f");
+    ensure!(source != lifted, "the step scales its weights no more");
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("rounded-weights.cu");
+    std::fs::write(&file, source)?;
+    confirm_file(task, file.to_str().context("a UTF-8 path")?)
 }
