@@ -18,7 +18,7 @@ use crate::tools::sanitize::Sanitizers;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
-pub const EVALUATOR_VERSION: u32 = 9;
+pub const EVALUATOR_VERSION: u32 = 10;
 
 /// One candidate to evaluate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -116,6 +116,9 @@ pub struct Evaluation {
     pub gates: Vec<GateOutcome>,
     /// Every output compared.
     pub checks: Vec<CheckOutcome>,
+    /// The drawn shapes on which every output was right; none of a search, and none where one was wrong.
+    #[serde(default)]
+    pub drawn_shapes: Option<DrawnShapes>,
     /// The launches of each score case as they ran.
     pub launches: Vec<CaseLaunches>,
     /// The times of the score cases beside their floors; empty where the device's rates were not
@@ -268,6 +271,43 @@ pub struct CheckOutcome {
     pub worst_ratio: Option<f64>,
     /// True if the output passed.
     pub passed: bool,
+}
+
+/// The drawn shapes on which every output was right, and the share of wrong shapes that they leave
+/// possible.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DrawnShapes {
+    /// The number of different shapes.
+    pub shapes: u32,
+    /// The largest share of the drawn law's shapes on which the candidate can be wrong, at 95%
+    /// confidence: a candidate that is wrong on more is right on all of these with a probability
+    /// below 5%.
+    pub wrong_at_most: f64,
+}
+
+impl DrawnShapes {
+    /// One minus the confidence of [`Self::wrong_at_most`].
+    const DOUBT: f64 = 0.05;
+
+    /// A candidate that was right on so many drawn shapes; none without shapes.
+    pub fn right_on(shapes: usize) -> Option<Self> {
+        let shapes = u32::try_from(shapes).ok().filter(|shapes| *shapes > 0)?;
+        Some(Self {
+            shapes,
+            wrong_at_most: 1.0 - Self::DOUBT.powf(1.0 / f64::from(shapes)),
+        })
+    }
+}
+
+impl std::fmt::Display for DrawnShapes {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(
+            f,
+            "right on {} drawn shapes: wrong on at most {:.1}% of this law at 95%",
+            self.shapes,
+            100.0 * self.wrong_at_most
+        )
+    }
 }
 
 /// The launches of one case.

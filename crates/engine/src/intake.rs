@@ -399,6 +399,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         found_on: None,
         not_run: Vec::new(),
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         task_version: task.version,
         candidate_digest: None,

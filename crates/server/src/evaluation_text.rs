@@ -56,6 +56,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
         measurement(&mut text, found);
     }
     checks(&mut text, &evaluation.checks);
+    if let Some(drawn) = &evaluation.drawn_shapes {
+        let _infallible = writeln!(text, "shapes     {drawn}");
+    }
     gates(&mut text, &evaluation.gates);
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());

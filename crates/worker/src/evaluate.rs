@@ -35,11 +35,12 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use domain::admission::Admission;
+use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::health;
 use domain::role::{Compiled, LaunchFacts};
-use domain::task::Bundle;
+use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
 
 use self::context::Setup;
@@ -236,9 +237,46 @@ impl Evaluator {
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
     ) -> Result<Evaluation, EvaluateError> {
-        let task = load_task(request)?;
+        let mut task = Task::load(&request.task).map_err(EvaluateError::Task)?;
+        let ptx = self.ptx_before_promotion(&task, request, cancellation)?;
+        context::add_shapes(&mut task, request, ptx.as_deref())?;
         let setup = Setup::new(self, request, task, cancellation)?;
         pipeline::evaluate(&setup.context(progress))
+    }
+
+    /// The PTX of a candidate that is to be promoted, whose numbers suggest shapes; none if it does not
+    /// compile, which the stages find out again.
+    ///
+    /// # Errors
+    /// A fault of the compiler.
+    fn ptx_before_promotion(
+        &self,
+        task: &Task,
+        request: &EvaluationRequest,
+        cancellation: &Cancellation,
+    ) -> Result<Option<String>, EvaluateError> {
+        let source = KernelSource::parse(&request.file, request.source.as_str());
+        let configured = source.ok().and_then(|source| {
+            let configuration = source.configure(&request.configuration).ok()?;
+            Some((source, configuration))
+        });
+        let Some((source, configuration)) =
+            configured.filter(|_| request.stage.decides_promotion())
+        else {
+            return Ok(None);
+        };
+        let recipe = Recipe {
+            source: &source.compiler_input(),
+            configuration: &configuration,
+            headers: &task.headers,
+            architecture: &self.host.device().architecture(),
+        };
+        match self.build(&recipe, cancellation) {
+            // Text that is not UTF-8 suggests nothing.
+            Ok(compiled) => Ok(std::fs::read_to_string(&compiled.image.ptx).ok()),
+            Err(Stop::Verdict(_)) => Ok(None),
+            Err(Stop::Fault(error)) => Err(error),
+        }
     }
 
     /// Evaluates one candidate of a search. A search begins with its baseline; the baseline of a

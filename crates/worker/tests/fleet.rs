@@ -225,6 +225,7 @@ fn evaluation() -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

@@ -238,6 +238,32 @@ fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
 }
 
 #[test]
+fn a_promotion_asks_of_a_score_case_what_a_search_asks_of_small_ones() {
+    let task = task("softmax-f32");
+    let promotion = passes(&task, true);
+    let cases = promotion.untimed_score_cases().unwrap();
+    assert_eq!(cases.len(), 2);
+    for passes in &cases {
+        let met = passes.iter().map(|pass| pass.distribution);
+        let met = met.collect::<BTreeSet<_>>();
+        // All but those that need an input in which the function is linear.
+        assert_eq!(met.len(), Distribution::ALL.len() - 3, "{met:?}");
+        assert!(!met.contains(&Distribution::Integers));
+        let original = &passes[0];
+        let struck = passes.iter().filter_map(Pass::struck).collect::<Vec<_>>();
+        let [rows, columns] = [0, 1].map(|axis| original.tensors[0].extents[axis]);
+        assert_eq!(struck.len(), 2);
+        assert_eq!(struck[0].1 / columns, rows - 1, "the last row");
+        assert_eq!(struck[1].1 % columns, columns - 1, "the last column");
+        assert!(
+            passes
+                .iter()
+                .all(|pass| pass.purpose == ExecutionPurpose::Check)
+        );
+    }
+}
+
+#[test]
 fn the_key_decides_every_secret() {
     let task = task("gemm-f32");
     let one = passes(&task, false);
@@ -329,6 +355,7 @@ fn all_of(passes: &Passes<'_>) -> Vec<Pass> {
         passes.repeats(Extent::All),
         passes.determinism(3),
         passes.untimed(2),
+        passes.untimed_score_cases().map(|cases| cases.concat()),
         passes.score(|_| Ok(4)),
     ]
     .into_iter()

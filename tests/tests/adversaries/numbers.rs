@@ -5,7 +5,7 @@ use domain::evaluation::EvaluationStage;
 use domain::role::Key;
 use domain::verdict::VerdictKind;
 
-use crate::bench::{bench, read};
+use crate::bench::{bench, read, request};
 
 #[test]
 fn b09_shapes_recognised() {
@@ -15,6 +15,45 @@ fn b09_shapes_recognised() {
     request.stage = EvaluationStage::Confirmation;
     let confirmation = bench.evaluate(&request);
     assert_eq!(confirmation.verdict.kind(), VerdictKind::IncorrectOutput);
+}
+
+/// Candidates that are wrong only where a search does not look: on values that the timed shapes have
+/// not met, or on shapes between the listed ones.
+#[test]
+fn b09_values_and_shapes_that_only_a_promotion_meets() {
+    let bench = bench();
+    for (task, files) in [
+        (
+            "softmax-f32",
+            [
+                "b09-no-maximum-where-timed.cu",
+                "b09-zeros-between-the-shapes.cu",
+            ]
+            .as_slice(),
+        ),
+        (
+            "gemm-f32",
+            &["b09-half-range-where-timed.cu", "b09-bias-where-timed.cu"],
+        ),
+    ] {
+        let folder = lab::repository().join("kernels").join(task);
+        let task = lab::task_in(&folder).expect("the task reads");
+        for file in files {
+            let mut request = request(&task, file, read(file));
+            let search = bench.evaluate(&request).verdict;
+            assert_eq!(search.kind(), VerdictKind::Accepted, "{file}: {search}");
+            request.stage = EvaluationStage::Confirmation;
+            let confirmation = bench.evaluate(&request);
+            let verdict = &confirmation.verdict;
+            assert_eq!(
+                verdict.kind(),
+                VerdictKind::IncorrectOutput,
+                "{file}: {verdict}"
+            );
+            let right = confirmation.drawn_shapes.is_some();
+            assert_eq!(right, file.ends_with("where-timed.cu"), "{file}");
+        }
+    }
 }
 
 #[test]

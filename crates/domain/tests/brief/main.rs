@@ -73,6 +73,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

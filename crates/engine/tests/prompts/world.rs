@@ -76,6 +76,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         found_on: None,
         not_run: Vec::new(),
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         task_version: Digest::of("task"),
         candidate_digest: None,

@@ -328,6 +328,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         found_on: None,
         not_run: Vec::new(),
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         task_version: Task::load(&request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&configuration)),

@@ -150,6 +150,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     image_digest: null,
     device: null,
     prescreen: null,
+    drawn_shapes: null,
     toolchain: null,
     kernels: [],
     gates: [],

@@ -51,6 +51,11 @@ pub(super) const REPEAT: Allowance = Allowance {
     deadline: Duration::from_secs(60),
     instructions: SMALL,
 };
+pub(super) const DRAWN: Allowance = Allowance {
+    stage: "drawn shapes",
+    deadline: Duration::from_secs(60),
+    instructions: SMALL,
+};
 pub(super) const GATE: Allowance = Allowance {
     stage: "gate",
     deadline: Duration::from_secs(60),
@@ -61,6 +66,11 @@ pub(super) const SCORE: Allowance = Allowance {
     deadline: Duration::from_secs(120),
     instructions: LARGE,
 };
+pub(super) const SCORE_INPUTS: Allowance = Allowance {
+    stage: "score inputs",
+    deadline: Duration::from_secs(240),
+    instructions: LARGE,
+};
 
 /// Parses the task of a request and adds the shapes that this evaluation tests beside the task's
 /// own cases.
@@ -69,9 +79,23 @@ pub(super) const SCORE: Allowance = Allowance {
 /// [`EvaluateError::Task`] if the task cannot be parsed.
 pub fn load_task(request: &EvaluationRequest) -> Result<Task, EvaluateError> {
     let mut task = Task::load(&request.task).map_err(EvaluateError::Task)?;
-    let edges = edges::cases(&task, request)?;
-    task.cases.extend(edges);
+    add_shapes(&mut task, request, None)?;
     Ok(task)
+}
+
+/// Adds the shapes that an evaluation tests beside the task's own cases. `ptx` is the candidate's, where
+/// its numbers suggest further ones.
+///
+/// # Errors
+/// [`EvaluateError::Task`]: an extent without a value.
+pub(super) fn add_shapes(
+    task: &mut Task,
+    request: &EvaluationRequest,
+    ptx: Option<&str>,
+) -> Result<(), EvaluateError> {
+    let edges = edges::cases(task, request, ptx)?;
+    task.cases.extend(edges);
+    Ok(())
 }
 
 /// Values that a [`Context`] borrows: the task, a scratch folder that is removed with this value, and the

@@ -1,8 +1,12 @@
 //! Shapes that no task file lists: at the edges of warps and tiles, where loops have their tails,
-//! and, before a promotion, anywhere, and beyond what the task lists.
+//! and, before a promotion, at the borders that the candidate's own numbers suggest, drawn ones, and
+//! some beyond what the task lists.
 //!
 //! A search meets a few of them, which its key chooses, so that the reference's answers are
-//! computed once per run; a confirmation meets all. What a dim may be is the task's word.
+//! computed once per run; a confirmation meets all. The values that a dim may have are the task's.
+
+mod constants;
+mod drawn;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,10 +23,6 @@ use super::passes::{SMALL_ELEMENTS, elements};
 const EDGES: [i64; 8] = [1, 31, 32, 33, 127, 128, 129, 1009];
 /// Edges of one search.
 const SEARCHED: usize = 3;
-/// Shapes that only one confirmation ever meets.
-const DRAWN: usize = 8;
-/// The largest value of a dim among those.
-const LARGEST_DRAWN: u64 = 160;
 /// Tunables beyond this are no sizes of tiles.
 const LARGEST_TILE: i64 = 256;
 /// Elements of all tensors together, at most.
@@ -33,11 +33,16 @@ const ROOM_BEYOND: u64 = 8;
 /// The same where all dims have grown, since work often grows faster than elements do.
 const ROOM_TOGETHER: u64 = 4;
 
-/// The cases of one evaluation beyond those of its task.
+/// The cases of one evaluation beyond those of its task. A promotion also meets the shapes around the
+/// numbers of the candidate's PTX, where that is given.
 ///
 /// # Errors
 /// A [`Problem`] of the task: an extent without a value.
-pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Problem> {
+pub fn cases(
+    task: &Task,
+    request: &EvaluationRequest,
+    ptx: Option<&str>,
+) -> Result<Vec<Case>, Problem> {
     let family = SeedFamily::of(request.stage).key(request.key);
     let key = family.derive(&["edges", &task.version.to_string()]);
     let mut edges = Edges {
@@ -45,18 +50,27 @@ pub fn cases(task: &Task, request: &EvaluationRequest) -> Result<Vec<Case>, Prob
         found: Vec::new(),
     };
     for &value in &EDGES {
-        edges.everywhere(value)?;
+        edges.everywhere(value, MOST_ELEMENTS)?;
     }
     if !request.stage.decides_promotion() {
         return Ok(chosen(edges.found, key, SEARCHED));
     }
     for tile in tiles(request) {
         for value in [tile - 1, tile, tile + 1] {
-            edges.everywhere(value)?;
+            edges.everywhere(value, MOST_ELEMENTS)?;
         }
     }
-    edges.anywhere(key)?;
+    let largest = shown(task).flat_map(|case| case.dims.values()).max();
+    for constant in constants::compared_constants(
+        ptx.unwrap_or_default(),
+        largest.map_or(1, |largest| largest + largest / 4),
+    ) {
+        for value in [constant - 1, constant, constant + 1] {
+            edges.everywhere(value, SMALL_ELEMENTS)?;
+        }
+    }
     edges.beyond()?;
+    edges.draw(key)?;
     Ok(edges.found)
 }
 
@@ -66,8 +80,8 @@ struct Edges<'a> {
 }
 
 impl Edges<'_> {
-    /// Puts a value into each free dim of a case that stays small with it.
-    fn everywhere(&mut self, value: i64) -> Result<(), Problem> {
+    /// Puts a value into each free dim of a case that has at most `most` elements with it.
+    fn everywhere(&mut self, value: i64, most: u64) -> Result<(), Problem> {
         let task = self.task;
         for (dim, range) in &task.free_dims {
             if !range.contains(value) {
@@ -86,7 +100,7 @@ impl Edges<'_> {
             for (_, base) in bases {
                 let mut dims = base.dims.clone();
                 dims.insert(dim.clone(), value);
-                if self.add(dims, MOST_ELEMENTS, &[])? {
+                if self.add(dims, most, &[])? {
                     break;
                 }
             }
@@ -154,37 +168,8 @@ impl Edges<'_> {
         elements(self.task, &case)
     }
 
-    /// Draws shapes that nobody can have foreseen.
-    fn anywhere(&mut self, key: Key) -> Result<(), Problem> {
-        let wanted = self.found.len() + DRAWN;
-        // Where the dims' ranges leave nothing small, there is nothing to draw.
-        for turn in 0..8 * DRAWN {
-            if self.found.len() >= wanted {
-                break;
-            }
-            let mut dims = self.task.fixed_dims.clone();
-            for (dim, range) in &self.task.free_dims {
-                let drawn = word(key, &[dim, &turn.to_string()]) % LARGEST_DRAWN;
-                let steps = i64::try_from(drawn).unwrap_or(0) / range.multiple;
-                let first = range.least.div_euclid(range.multiple) * range.multiple;
-                let first = if first < range.least {
-                    first + range.multiple
-                } else {
-                    first
-                };
-                let value = first + steps * range.multiple;
-                dims.insert(
-                    dim.clone(),
-                    value.min(range.most - range.most % range.multiple),
-                );
-            }
-            self.add(dims, MOST_ELEMENTS, &[])?;
-        }
-        Ok(())
-    }
-
-    /// Adds a shape if it has no more elements than `most` and is new. Whether nothing better need
-    /// be looked for.
+    /// Adds a shape if it has no more elements than `most` and is new. Returns true if the shape is
+    /// known now.
     fn add(
         &mut self,
         dims: BTreeMap<String, i64>,

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use domain::digest::Digest;
 use domain::evaluation::{
-    CaseLaunches, CheckOutcome, GateOutcome, MachineCode, NotRun, Prescreen, ProtocolPart,
-    StageTime,
+    CaseLaunches, CheckOutcome, DrawnShapes, GateOutcome, MachineCode, NotRun, Prescreen,
+    ProtocolPart, StageTime,
 };
 use domain::finding::Finding;
 use domain::measurement::Measurement;
@@ -34,6 +34,8 @@ pub(super) struct Facts {
     pub kernels: Vec<KernelResources>,
     pub gates: Option<Vec<GateOutcome>>,
     pub checks: Vec<CheckOutcome>,
+    /// The drawn shapes that the candidate was right on.
+    pub drawn_shapes: Option<DrawnShapes>,
     /// The launches of each score case as they ran.
     pub launches: Option<Vec<CaseLaunches>>,
     pub floors: Option<Vec<Floor>>,
@@ -61,6 +63,7 @@ impl Facts {
             kernels,
             gates,
             checks,
+            drawn_shapes,
             launches,
             floors,
             measurement,
@@ -85,6 +88,7 @@ impl Facts {
         }
         replace(&mut self.gates, gates);
         self.checks.extend(checks);
+        replace(&mut self.drawn_shapes, drawn_shapes);
         replace(&mut self.launches, launches);
         replace(&mut self.floors, floors);
         replace(&mut self.measurement, measurement);

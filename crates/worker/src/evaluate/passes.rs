@@ -1,17 +1,21 @@
 //! The inputs of each stage: pure functions from a task to lists of passes through the plan.
 //!
-//! Small cases meet every distribution, large ones only the ordinary one, since what a
-//! distribution provokes shows on small shapes as well and the emulated device pays for each
-//! element. Everything is drawn from the request's key, so that an evaluation can be repeated.
+//! Small cases meet every distribution. In a search, large cases meet the ordinary one only, because the
+//! emulated device pays for each element; before a promotion, score cases of any size meet every
+//! distribution, because a candidate can recognise the shapes that it is timed on. Everything is drawn from the request's key, so that an evaluation can be repeated.
 
-use std::collections::BTreeSet;
+mod promotion;
+mod repetition;
+mod targets;
 
 use domain::digest::Digest;
-use domain::evaluation::EvaluationStage;
 use domain::problem::Problem;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement, TensorData};
 use domain::seeds::SeedFamily;
-use domain::task::{Case, Role, Task, Tensor, Use, Values};
+use domain::task::{Case, Role, Task, Use};
+
+pub use self::repetition::Repetition;
+use self::targets::DrawTargets;
 
 /// A case whose tensors have at most this many elements together is small: 2^17.
 pub(super) const SMALL_ELEMENTS: u64 = 1 << 17;
@@ -132,6 +136,7 @@ impl<'a> Passes<'a> {
                 || case.is_for(Use::Score)
                 || (holdout && case.is_for(Use::Holdout))
                 || case.uses.is_empty()
+                || case.is_for(Use::Drawn)
         })
     }
 
@@ -147,7 +152,7 @@ impl<'a> Passes<'a> {
     pub fn small_cases(&self) -> Result<Vec<&'a Case>, Problem> {
         let mut sized = self
             .cases()
-            .filter(|case| !case.uses.is_empty())
+            .filter(|case| !case.uses.is_empty() && !case.is_for(Use::Drawn))
             .map(|case| Ok((elements(self.task, case)?, case)))
             .collect::<Result<Vec<_>, Problem>>()?;
         sized.sort_by_key(|(elements, _)| *elements);
@@ -192,12 +197,9 @@ impl<'a> Passes<'a> {
         let small = self.small_cases()?;
         let largest = small.last().expect("the smallest case counts as small");
         let original = self.ordinary(largest)?;
-        let declared = self.task.contract.depends.values().flatten();
-        let declared = declared.map(|dependence| dependence.input.as_str());
-        let declared = declared.collect::<BTreeSet<_>>();
         let mut checks = Vec::new();
         for (number, tensor) in original.tensors.iter().enumerate() {
-            if tensor.role == Role::Out || !declared.contains(tensor.name.as_str()) {
+            if tensor.role == Role::Out || !self.is_declared(&tensor.name) {
                 continue;
             }
             let drawn = self.seed(&["struck", &largest.name, &tensor.name]);
@@ -251,8 +253,8 @@ impl<'a> Passes<'a> {
     }
 
     /// The passes of the pre-screen: those of smoke, the largest small case under another schedule, and
-    /// those of screen, of each the smallest cases first, so that most is found soonest. Passes that
-    /// find something only by comparing outputs are left out.
+    /// those of screen, of each the smallest cases first, so that most is found soonest; then drawn shapes.
+    /// Passes that find something only by comparing outputs are left out.
     ///
     /// # Errors
     /// A [`Problem`] of the task.
@@ -264,6 +266,7 @@ impl<'a> Passes<'a> {
             kind.sort_by_key(Pass::elements);
             passes.extend(kind);
         }
+        passes.extend(self.drawn()?);
         Ok(passes)
     }
 
@@ -290,6 +293,12 @@ impl<'a> Passes<'a> {
             passes.push(self.pass(case, distribution, turn)?);
         }
         Ok(passes)
+    }
+
+    /// Returns true if the task declares which outputs depend on an input.
+    fn is_declared(&self, input: &str) -> bool {
+        let mut declared = self.task.contract.depends.values().flatten();
+        declared.any(|dependence| dependence.input == input)
     }
 
     /// Returns true if a distribution provokes anything in this task.
@@ -425,7 +434,10 @@ impl<'a> Passes<'a> {
                         ..self.pass(case, Distribution::Normal, draw)?
                     });
                 }
-            } else if !small.iter().any(|other| other.name == case.name) {
+            } else if !case.uses.is_empty()
+                && !case.is_for(Use::Drawn)
+                && !small.iter().any(|other| other.name == case.name)
+            {
                 // Too large to be met twice: the key decides.
                 let kind = bases(usize::from(self.seed(&["bases", &case.name]) % 2 == 1));
                 passes.push(self.pass(case, Distribution::Normal, 0)?.on(kind));
@@ -491,85 +503,6 @@ impl<'a> Passes<'a> {
     }
 }
 
-/// The inputs that a distribution concerns in one draw, where it concerns one input at a time.
-struct DrawTargets<'a> {
-    linear: &'a [String],
-    /// Of the inputs that the function is not linear in.
-    sensitive: Option<&'a str>,
-    /// Of those that it is linear in.
-    struck: Option<&'a str>,
-    /// Of those whose NaN and infinities it passes on.
-    special: Option<&'a str>,
-    /// Of all.
-    any: Option<&'a str>,
-}
-
-impl<'a> DrawTargets<'a> {
-    fn new(task: &'a Task, draw: usize) -> Self {
-        fn chosen<'n>(names: &[&'n str], draw: usize) -> Option<&'n str> {
-            names.get(draw % names.len().max(1)).copied()
-        }
-        let contract = &task.contract;
-        let inputs = task
-            .tensors
-            .iter()
-            .filter(|tensor| tensor.role != Role::Out)
-            .map(|tensor| tensor.name.as_str())
-            .collect::<Vec<_>>();
-        let texts = |names: &'a [String]| names.iter().map(String::as_str).collect::<Vec<_>>();
-        let linear = texts(&contract.linear_in);
-        let sensitive = inputs
-            .iter()
-            .copied()
-            .filter(|name| !linear.contains(name))
-            .collect::<Vec<_>>();
-        Self {
-            linear: &contract.linear_in,
-            sensitive: chosen(&sensitive, draw),
-            struck: chosen(&linear, draw),
-            special: chosen(&texts(&contract.specials_in), draw),
-            any: chosen(&inputs, draw),
-        }
-    }
-
-    /// The distribution of one tensor's values in a pass with a distribution.
-    ///
-    /// Large values in several factors of a non-linear function at once make scores so large that
-    /// the accumulator's own rounding decides a softmax: honest kernels would fail. In one such
-    /// factor at a time, and in inputs the function is linear in, the forward-error bound holds.
-    ///
-    /// A single element among zeros in an input of a non-linear function makes all terms of a sum
-    /// equal, and rounding errors of equal terms add up instead of cancelling: honest kernels would
-    /// fail. In a linear input, what is zero stays zero.
-    ///
-    /// Alternating signs cancel where the other factors are equal.
-    fn of(&self, tensor: &Tensor, distribution: Distribution) -> Distribution {
-        let ordinary = match tensor.values {
-            Values::Normal => Distribution::Normal,
-            Values::Uniform => Distribution::Uniform,
-        };
-        let name = Some(tensor.name.as_str());
-        let concerned = match distribution {
-            Distribution::Normal => false,
-            Distribution::Large | Distribution::HeavyTail => {
-                self.linear.contains(&tensor.name) || self.sensitive == name
-            }
-            Distribution::Huge | Distribution::Impulse => self.struck == name,
-            Distribution::Specials => self.special == name,
-            Distribution::Cancellation if self.any != name => return Distribution::Ties,
-            Distribution::Cancellation
-            | Distribution::Uniform
-            | Distribution::Positive
-            | Distribution::Integers
-            | Distribution::Tiny
-            | Distribution::Ties
-            | Distribution::IndexCoded
-            | Distribution::Small => true,
-        };
-        if concerned { distribution } else { ordinary }
-    }
-}
-
 /// Elements of all tensors of a case together.
 ///
 /// # Errors
@@ -584,29 +517,6 @@ pub(super) fn elements(task: &Task, case: &Case) -> Result<u64, Problem> {
         sum = sum.saturating_add(elements);
     }
     Ok(sum)
-}
-
-/// The number of repeats on a device that proves nothing, and of further draws of the inputs of each
-/// score case. A kernel that is wrong on one input in a hundred passes 64
-/// draws in half of all cases and 512 in one of 170.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Repetition {
-    /// Executions on the same inputs, beside the first.
-    pub repeats: u64,
-    /// Draws beyond those that are timed.
-    pub draws: usize,
-}
-
-impl Repetition {
-    /// The repeats and draws of a stage.
-    pub fn of(stage: EvaluationStage) -> Self {
-        let (repeats, draws) = match stage {
-            EvaluationStage::Baseline | EvaluationStage::Search => (20, 0),
-            EvaluationStage::Confirmation => (250, 64),
-            EvaluationStage::Champion => (1000, 512),
-        };
-        Self { repeats, draws }
-    }
 }
 
 /// The number of small cases that a stage executes.

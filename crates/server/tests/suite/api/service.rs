@@ -296,6 +296,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         found_on: None,
         not_run: Vec::new(),
         prescreen: None,
+        drawn_shapes: None,
         sanitizers: None,
         task_version: Task::load(&lease.request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&lease.request.configuration)),

@@ -91,6 +91,7 @@ fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation
         kernels: facts.kernels,
         gates: facts.gates.unwrap_or_default(),
         checks: facts.checks,
+        drawn_shapes: facts.drawn_shapes,
         launches: facts.launches.unwrap_or_default(),
         floors: facts.floors.unwrap_or_default(),
         measurement: facts.measurement,

@@ -1,10 +1,11 @@
 //! The score cases: each is executed on its inputs, and its outputs are compared with the reference.
-//! The times of these executions count where nothing is timed in turn.
+//! The times of these executions count where nothing is timed in turn. Before a promotion the score cases
+//! meet every distribution, and their last elements are changed one at a time.
 
 use domain::problem::Problem;
 use domain::role::ExecutionPurpose;
 
-use crate::evaluate::context::{Context, SCORE};
+use crate::evaluate::context::{Context, SCORE, SCORE_INPUTS};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::Report;
 use crate::evaluate::passes::{Against, Pass};
@@ -21,7 +22,14 @@ pub(in crate::evaluate) fn examine(
     Report::of(|facts| {
         let passes = sampled_passes(context)?;
         let known = Executions::default();
-        facts.merge(examine_passes(context, SCORE, &passes, inputs, &known))
+        let scored = facts.merge(examine_passes(context, SCORE, &passes, inputs, &known))?;
+        if context.request.stage.decides_promotion() {
+            for passes in context.passes().untimed_score_cases()? {
+                let found = examine_passes(context, SCORE_INPUTS, &passes, inputs, &known);
+                facts.merge(found)?;
+            }
+        }
+        Ok(scored)
     })
 }
 

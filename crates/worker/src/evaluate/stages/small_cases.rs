@@ -1,14 +1,18 @@
-//! The stages on small cases: smoke, screen and repeat. With the score cases they make up all
-//! checks of correctness.
+//! The stages on small cases: smoke, screen, repeat, and the drawn shapes of a promotion. With the score
+//! cases they make up all checks of correctness.
 
+use domain::evaluation::DrawnShapes;
 use domain::policy::Feature;
 use domain::role::Compiled;
 use domain::seeds::SeedFamily;
 
-use crate::evaluate::context::{Context, REPEAT, SCREEN, SMOKE};
+use crate::evaluate::context::{Context, DRAWN, REPEAT, SCREEN, SMOKE};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::Report;
 use crate::evaluate::passes::{Against, Extent, Repetition};
+
+/// Drawn shapes that share the time of one job.
+const DRAWN_TOGETHER: usize = 16;
 
 /// Examines the candidate on small cases and edges, with inputs of `family`. The family is an
 /// argument, because a search that distrusts a time repeats these stages with the gate's inputs.
@@ -36,6 +40,12 @@ pub(in crate::evaluate) fn examine(
             let found = examine_passes(context, allowance, &passes, inputs, &known);
             known.extend(facts.merge(found)?);
         }
+        let drawn = passes.drawn()?;
+        for some in drawn.chunks(DRAWN_TOGETHER) {
+            let found = examine_passes(context, DRAWN, some, inputs, &Executions::default());
+            facts.merge(found)?;
+        }
+        facts.drawn_shapes = DrawnShapes::right_on(drawn.len());
         Ok(())
     })
 }
