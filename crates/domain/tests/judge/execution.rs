@@ -27,7 +27,7 @@ fn every_finding_has_its_verdict_with_the_line() {
         (K::GlobalRace, V::DataRace),
         (K::DivergentBarrier, V::BarrierError),
         (K::Deadlock, V::BarrierError),
-        (K::Hang, V::Timeout),
+        (K::Hang, V::ExcessiveEffort),
         (K::Trap, V::RuntimeFault),
         (K::Assert, V::RuntimeFault),
         (K::ScheduleDependent, V::NonDeterministic),
