@@ -227,7 +227,7 @@ fn serve_job<P, J: DeserializeOwned, R: Serialize>(
     serve_conversation(prepare, |prepared: &P, job: &J, _| body(prepared, job))
 }
 
-/// As [`exchange`], for a body that sends messages before its reply.
+/// As [`serve_job`], for a body that sends messages before its reply.
 fn serve_conversation<P, J: DeserializeOwned, R: Serialize>(
     prepare: impl FnOnce() -> Result<P, RoleError>,
     body: impl FnOnce(&P, &J, &mut Connection) -> Result<R, RoleError>,
