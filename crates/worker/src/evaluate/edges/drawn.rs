@@ -71,7 +71,8 @@ fn log_uniform(drawn: u64, least: i64, listed: i64) -> i64 {
         least.max(1) as f64,
         listed.max(1) as f64 * BEYOND,
     );
-    let value = (least.ln() + share * (most.max(least) / least).ln()).exp();
+    // Rounding errors of the logarithm must not push a whole number below itself.
+    let value = (least.ln() + share * (most.max(least) / least).ln()).exp() * (1.0 + 1e-12);
     #[expect(
         clippy::cast_possible_truncation,
         reason = "at most 1.25 times an extent"
