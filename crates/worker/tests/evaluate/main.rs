@@ -209,7 +209,7 @@ fn each_way_to_fail_has_its_verdict_and_its_line() {
             "a loop without an end",
             body,
             "while (clock64()) {} const int row = ",
-            V::Timeout,
+            V::ExcessiveEffort,
         ),
     ];
     for (name, from, to, expected) in table {
@@ -218,7 +218,7 @@ fn each_way_to_fail_has_its_verdict_and_its_line() {
         eprintln!("{name}: {verdict}");
         assert_eq!(verdict.kind(), expected, "{name}: {verdict}");
         assert!(evaluation.launches.is_empty(), "{name}");
-        if matches!(expected, V::CompileRejected | V::RuntimeFault | V::Timeout) {
+        if matches!(expected, V::CompileRejected | V::RuntimeFault | V::ExcessiveEffort) {
             assert_eq!(verdict.line(), Some(19), "{name}: {verdict}");
         }
     }
