@@ -218,7 +218,10 @@ fn each_way_to_fail_has_its_verdict_and_its_line() {
         eprintln!("{name}: {verdict}");
         assert_eq!(verdict.kind(), expected, "{name}: {verdict}");
         assert!(evaluation.launches.is_empty(), "{name}");
-        if matches!(expected, V::CompileRejected | V::RuntimeFault | V::ExcessiveEffort) {
+        if matches!(
+            expected,
+            V::CompileRejected | V::RuntimeFault | V::ExcessiveEffort
+        ) {
             assert_eq!(verdict.line(), Some(19), "{name}: {verdict}");
         }
     }

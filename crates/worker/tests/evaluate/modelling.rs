@@ -75,7 +75,9 @@ fn a_launch_is_modelled_from_a_sample_of_its_blocks() {
     assert_eq!(whole.counters["global.sectors_read"], ELEMENTS / 8);
     assert_eq!(whole.counters.get("sampled_blocks"), None);
     assert_eq!(sampled.counters["sampled_blocks"], 16);
-    for (name, count) in &whole.counters {
+    // A sample does not say which blocks share a multiprocessor.
+    let placed = |name: &str| name.starts_with("heaviest_multiprocessor.");
+    for (name, count) in whole.counters.iter().filter(|(name, _)| !placed(name)) {
         assert_eq!(sampled.counters.get(name), Some(count), "{name}");
     }
     let us = |facts: &LaunchFacts| facts.modelled.as_ref().unwrap().us;
