@@ -3,7 +3,7 @@
 //!
 //! [`mutation`] changes accepted kernels of `tests/verdict-rates` by the rules of [`rules`], each of which makes a
 //! kernel wrong or leaves its meaning alone. [`oracle`] executes every kernel on many shapes and values and compares it
-//! with [`reference`], which is plain Rust. It shares the compiler, the launch plan's arithmetic and the emulated
+//! with [`mod@reference`], which is plain Rust. It shares the compiler, the launch plan's arithmetic and the emulated
 //! machine with the evaluator, and nothing else. [`judgement`] asks the evaluator, and [`tally`] counts.
 
 pub mod judgement;

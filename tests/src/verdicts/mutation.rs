@@ -45,7 +45,7 @@ pub struct Mutant {
     pub text: String,
 }
 
-/// Makes the item of a seed's list; none if no rule fits in [`ATTEMPTS`] draws.
+/// Makes the item of a seed's list; none if no rule fits in `ATTEMPTS` draws.
 #[must_use]
 pub fn mutant(subjects: &[Subject], kind: Kind, seed: u64, item: u64) -> Option<Mutant> {
     let stream = match kind {
