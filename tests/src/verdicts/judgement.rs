@@ -18,7 +18,7 @@ use worker::host::{Host, Settings};
 use super::mutation::Mutant;
 use super::subject::Subject;
 
-/// What the evaluator said of one kernel.
+/// The evaluator's verdict on one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
     /// True if the search and then the confirmation accepted it.

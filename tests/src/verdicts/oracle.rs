@@ -27,7 +27,7 @@ const MEMORY: u64 = 1 << 30;
 /// Address space of a buffer before its first byte, so that its alignment can be chosen.
 const LEAD: u64 = 256;
 
-/// What the oracle proved of a kernel.
+/// The oracle's result for a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Proof {
     /// Wrong, with the first observation that shows it.
@@ -574,7 +574,7 @@ fn shapes(task: &Task, witnesses: &[i64]) -> Vec<Dims> {
 /// The oracle's own check on a task's baseline: `Ok` if the reference agrees with it on every shape.
 ///
 /// # Errors
-/// What it observed.
+/// The first observation that is wrong or in doubt, in words.
 pub fn ensure_right(
     subject: &Subject,
     mutant: &Mutant,

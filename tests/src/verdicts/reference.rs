@@ -138,7 +138,7 @@ pub fn draw(
         Law::Special if chosen && at == special => kind,
         Law::Spike | Law::Huge | Law::Special => draws.normal(),
     });
-    // What a kernel gets is what the type holds.
+    // A kernel gets values rounded to the tensor's type, so the reference must use these too.
     let mut bytes = Vec::new();
     for value in values {
         element.encode(value, &mut bytes);

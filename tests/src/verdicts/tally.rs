@@ -18,7 +18,7 @@ use super::subject::Subject;
 /// Items drawn for each kernel that is wanted, at most: the oracle may prove few of them.
 const ITEMS_PER_KERNEL: u64 = 12;
 
-/// What became of one item of the list.
+/// The result of one item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "fate", rename_all = "snake_case")]
 pub enum Fate {
@@ -40,7 +40,7 @@ pub enum Fate {
     },
 }
 
-/// One item with what became of it: a line of the list.
+/// One item with its result: a line of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Seed of the list.
@@ -60,7 +60,7 @@ pub struct Record {
     /// The candidate's text, where it was misjudged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// What became of it.
+    /// Its result.
     #[serde(flatten)]
     pub fate: Fate,
 }
