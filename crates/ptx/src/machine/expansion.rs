@@ -40,7 +40,7 @@ const SHORT_DIVISION_64: Expansion = Expansion {
     chain: 13,
     ..DIVISION_U32
 };
-/// What is added if an upper half is not 0: a call of a function.
+/// Instructions added by the called function that divides 64 bits if an upper half is not 0.
 const LONG_DIVISION_U64: Expansion = Expansion {
     integer: 50,
     special: 0,

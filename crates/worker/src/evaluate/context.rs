@@ -36,41 +36,22 @@ pub(super) const SMALL: u64 = 1 << 28;
 /// error.
 pub(super) const LARGE: u64 = 48 << 30;
 
-pub(super) const SMOKE: Allowance = Allowance {
-    stage: "smoke",
-    deadline: Duration::from_secs(20),
-    instructions: SMALL,
-};
-pub(super) const SCREEN: Allowance = Allowance {
-    stage: "screen",
-    deadline: Duration::from_secs(60),
-    instructions: SMALL,
-};
-pub(super) const REPEAT: Allowance = Allowance {
-    stage: "repeat",
-    deadline: Duration::from_secs(60),
-    instructions: SMALL,
-};
-pub(super) const DRAWN: Allowance = Allowance {
-    stage: "drawn shapes",
-    deadline: Duration::from_secs(60),
-    instructions: SMALL,
-};
-pub(super) const GATE: Allowance = Allowance {
-    stage: "gate",
-    deadline: Duration::from_secs(60),
-    instructions: SMALL,
-};
-pub(super) const SCORE: Allowance = Allowance {
-    stage: "score",
-    deadline: Duration::from_secs(120),
-    instructions: LARGE,
-};
-pub(super) const SCORE_INPUTS: Allowance = Allowance {
-    stage: "score inputs",
-    deadline: Duration::from_secs(240),
-    instructions: LARGE,
-};
+/// The limits of a stage: seconds of wall time, and thread instructions of one launch.
+const fn allowance(stage: &'static str, seconds: u64, instructions: u64) -> Allowance {
+    Allowance {
+        stage,
+        deadline: Duration::from_secs(seconds),
+        instructions,
+    }
+}
+
+pub(super) const SMOKE: Allowance = allowance("smoke", 20, SMALL);
+pub(super) const SCREEN: Allowance = allowance("screen", 60, SMALL);
+pub(super) const REPEAT: Allowance = allowance("repeat", 60, SMALL);
+pub(super) const DRAWN: Allowance = allowance("drawn shapes", 60, SMALL);
+pub(super) const GATE: Allowance = allowance("gate", 60, SMALL);
+pub(super) const SCORE: Allowance = allowance("score", 120, LARGE);
+pub(super) const SCORE_INPUTS: Allowance = allowance("score inputs", 240, LARGE);
 
 /// Parses the task of a request and adds the shapes that this evaluation tests beside the task's
 /// own cases.

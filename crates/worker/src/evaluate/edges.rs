@@ -27,8 +27,8 @@ const SEARCHED: usize = 3;
 const LARGEST_TILE: i64 = 256;
 /// Elements of all tensors together, at most.
 const MOST_ELEMENTS: u64 = 1 << 15;
-/// How many times the elements of the largest case that a search shows a shape beyond it may have,
-/// since a promotion has to pay for it.
+/// Largest number of elements of a shape beyond the listed ones, as a multiple of those of the largest
+/// case that a search shows. It bounds the cost of a promotion.
 const ROOM_BEYOND: u64 = 8;
 /// The same where all dims have grown, since work often grows faster than elements do.
 const ROOM_TOGETHER: u64 = 4;
@@ -88,8 +88,8 @@ impl Edges<'_> {
                 continue;
             }
             let mut bases = Vec::new();
-            // What is held out shows in nothing that a search meets. Large cases are no bases: what
-            // is left of one with an extent of 1 is a large grid with nothing to do.
+            // Held-out cases are no bases, because a search must not show their shapes. Nor are large
+            // cases: with one extent of 1 they leave a large grid with nothing to do.
             for case in shown(task) {
                 let elements = elements(task, case)?;
                 if elements <= SMALL_ELEMENTS {
