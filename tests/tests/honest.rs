@@ -14,19 +14,17 @@ fn confirm(task: &str, file: &str) -> Result<()> {
 
 /// Confirms a file as a candidate of a task `times` times and fails unless it is always accepted.
 fn confirm_file(task: &str, file: &str, times: usize) -> Result<()> {
+    evaluate(task, file, &["--confirm"], times)
+}
+
+/// Evaluates a file as a candidate of a task `times` times and fails unless it is always accepted.
+fn evaluate(task: &str, file: &str, stage: &[&str], times: usize) -> Result<()> {
     let data = tempfile::tempdir()?;
     let data = data.path().to_str().context("a UTF-8 path")?;
+    let command = ["eval", file, "--task", task, "--json", "--data", data];
+    let command = [&command[..], stage].concat();
     for _ in 0..times {
-        let finished = lab::kernelwright(&[
-            "eval",
-            file,
-            "--task",
-            task,
-            "--confirm",
-            "--json",
-            "--data",
-            data,
-        ])?;
+        let finished = lab::kernelwright(&command)?;
         let evaluation: Value = serde_json::from_str(&finished.stdout)
             .with_context(|| format!("{}{}", finished.stdout, finished.stderr))?;
         ensure!(
@@ -64,4 +62,11 @@ fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
     std::fs::write(&file, source)?;
     // One takes over a minute on two cores.
     confirm_file(task, file.to_str().context("a UTF-8 path")?, 1)
+}
+
+#[test]
+fn sums_in_any_order_are_accepted_where_a_task_allows_them() -> Result<()> {
+    let task = "tests/honest/product-f32";
+    evaluate(task, &format!("{task}/split-k.cu"), &[], 1)?;
+    confirm("product-f32", "split-k.cu")
 }

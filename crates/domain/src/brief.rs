@@ -317,11 +317,18 @@ fn arguments(task: &Task) -> Vec<ArgumentBrief> {
             Role::Out => ("", "output, every element must be written"),
             Role::Inout => ("", "input and output"),
         };
+        let repeats = if tensor.role == Role::In {
+            ""
+        } else if task.contract.order_dependent.contains(&tensor.name) {
+            "; may be summed in any order: executions may differ within the tolerance"
+        } else {
+            "; the same bytes in every execution on the same inputs"
+        };
         ArgumentBrief {
             name: tensor.name.clone(),
             parameter: format!("{qualifier}{}*", tensor.dtype.c_type()),
             what: format!(
-                "{} [{}], contiguous, aligned to {} bytes; {role}",
+                "{} [{}], contiguous, aligned to {} bytes; {role}{repeats}",
                 tensor.dtype,
                 shape.join(", "),
                 tensor.align

@@ -19,7 +19,7 @@ use crate::verdict::{Acceptance, Comparison, Outcome, Verdict};
 
 pub use execution::{
     ExecutionContext, RepeatVariation, can_kernel_cause, judge_execution, judge_proven_findings,
-    judge_repeat, unravel_index,
+    judge_repeat, judge_spread, unravel_index,
 };
 pub use gates::{CaseBlocks, evaluate_gates, judge_gates};
 pub use image::judge_image;

@@ -234,6 +234,9 @@ pub enum Use {
 pub struct Contract {
     /// Inputs in which the function is linear: exact integers there give exact outputs.
     pub linear_in: Vec<String>,
+    /// Outputs that may be summed in any order, as by atomic additions: executions on the same inputs
+    /// may differ there within the tolerance. All others must have the same bytes every time.
+    pub order_dependent: Vec<String>,
     /// Inputs whose NaN and infinities reach the outputs as IEEE 754 and the reference have it.
     pub specials_in: Vec<String>,
     /// The inputs that each output depends on; nothing is known of an output that is not here.

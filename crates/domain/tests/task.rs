@@ -341,6 +341,11 @@ fn every_defect_of_a_task_file_is_reported_with_its_place() {
             "task.toml:30:14: \"y\" is no input",
         ),
         (
+            "linear_in = [\"x\"]",
+            "order_dependent = [\"x\"]",
+            "task.toml:30:20: \"x\" is no output",
+        ),
+        (
             "dims = { N = 3 }",
             "dims = { N = 3, M = 2 }",
             "task.toml:36:8: unknown dim \"M\"",

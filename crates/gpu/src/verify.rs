@@ -9,6 +9,7 @@ use std::path::Path;
 
 use domain::digest::Digest;
 use domain::dtype::Dtype;
+use domain::judge;
 use domain::role::{Check, OutputComparison, Placement, TensorData, VerifyJob, VerifyReply};
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -197,7 +198,8 @@ fn cached_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
     Some(Answer { values, scale })
 }
 
-/// Compares one saved output.
+/// Compares one saved output with the reference, and if it is close to that, with an earlier execution
+/// on the same inputs where there is one.
 fn compare_output(
     check: &Check,
     tensor: &TensorData,
@@ -210,6 +212,35 @@ fn compare_output(
             check.cache.display()
         ))
     })?;
+    let found = read_saved(tensor, folder)?;
+    let output = Output {
+        execution: check.id,
+        tensor: &tensor.name,
+        dtype: tensor.dtype,
+        extents: &tensor.extents,
+        found: &found,
+        reference: &answer.values,
+        scale: answer.scale.as_deref(),
+        terms: check.error_terms.get(&tensor.name).copied().unwrap_or(1.0),
+        exact: check.exact && answer.scale.is_some(),
+    };
+    let with_reference = compare(&output, &check.tolerance);
+    let Some(beside) = &check.beside else {
+        return Ok(with_reference);
+    };
+    if !judge::is_within_tolerance(&with_reference, &check.tolerance) {
+        return Ok(with_reference);
+    }
+    let earlier = read_saved(tensor, beside)?;
+    let output = Output {
+        reference: &earlier,
+        ..output
+    };
+    Ok(compare(&output, &check.tolerance))
+}
+
+/// The values of an output that a runner saved.
+fn read_saved(tensor: &TensorData, folder: &Path) -> Result<Vec<f64>, RoleError> {
     let path = folder.join(format!("{}.bin", tensor.name));
     // The process that wrote this file is not trusted, and has ended: a link could refer to a file of another user.
     let found = fs::symlink_metadata(&path).map_err(RoleError::file("read", &path))?;
@@ -225,16 +256,5 @@ fn compare_output(
             content.len()
         )));
     }
-    let output = Output {
-        execution: check.id,
-        tensor: &tensor.name,
-        dtype: tensor.dtype,
-        extents: &tensor.extents,
-        found: &inputs::decode(tensor.dtype, &content),
-        reference: &answer.values,
-        scale: answer.scale.as_deref(),
-        terms: check.error_terms.get(&tensor.name).copied().unwrap_or(1.0),
-        exact: check.exact && answer.scale.is_some(),
-    };
-    Ok(compare(&output, &check.tolerance))
+    Ok(inputs::decode(tensor.dtype, &content))
 }

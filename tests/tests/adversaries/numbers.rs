@@ -75,6 +75,7 @@ fn b14_lower_precision() {
     bench().assert_all_announced(&[
         "b14-tf32-operands.cu",
         "b14-f16-operands.cu",
+        "b14-bf16-operands.cu",
         "b14-tensor-cores.cu",
     ]);
 }

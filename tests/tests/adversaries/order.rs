@@ -1,6 +1,8 @@
 //! Adversaries that rely on an order of execution that CUDA does not guarantee, or do not end.
 
-use crate::bench::bench;
+use domain::verdict::{Verdict, VerdictKind};
+
+use crate::bench::{bench, read};
 
 #[test]
 fn b18_races() {
@@ -16,7 +18,31 @@ fn b18_races() {
 
 #[test]
 fn b19_sums_in_any_order() {
-    bench().assert_announced("b19-sums-in-any-order.cu");
+    let evaluation = bench().assert_announced("b19-sums-in-any-order.cu");
+    let verdict = evaluation.verdict.to_string();
+    assert!(verdict.contains("contract.order_dependent"), "{verdict}");
+}
+
+#[test]
+fn b19_sums_in_any_order_where_a_task_allows_them() {
+    for (file, expected) in [
+        ("b19-sums-in-any-order.cu", VerdictKind::Accepted),
+        ("b19-more-than-rounding.cu", VerdictKind::NonDeterministic),
+        ("b18-sums-without-atomics.cu", VerdictKind::DataRace),
+    ] {
+        let mut request = bench().request(file, read(file));
+        let text = request
+            .task
+            .files
+            .get_mut("task.toml")
+            .expect("a task has it");
+        *text = text.replace("[contract]", "[contract]\norder_dependent = [\"c\"]");
+        let verdict = bench().evaluate(&request).verdict;
+        assert_eq!(verdict.kind(), expected, "{file}: {verdict}");
+        if let Verdict::NonDeterministic { reason, .. } = &verdict {
+            assert!(reason.contains("by more than the tolerance"), "{reason}");
+        }
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub struct ExecutionContext<'a> {
     pub tensors: &'a [TensorData],
     /// The tolerance of outputs.
     pub tolerance: &'a Tolerance,
+    /// Outputs whose bytes may differ between executions: their values are compared instead.
+    pub order_dependent: &'a [String],
 }
 
 /// The verdict on one execution, before its outputs are compared; none if the execution has no defect.
@@ -137,7 +139,12 @@ pub enum RepeatVariation {
     MemoryState,
 }
 
-/// The verdict on two executions of the same inputs; none if all outputs have the same bytes.
+/// The task key that lets executions differ, for the author of the task.
+const ALLOWANCE: &str =
+    " (a task allows sums in any order, within its tolerance, with contract.order_dependent)";
+
+/// The verdict on two executions of the same inputs; none if all outputs have the same bytes. Outputs
+/// whose sums may be taken in any order do not count here.
 pub fn judge_repeat(
     first: &ExecutionFacts,
     again: &ExecutionFacts,
@@ -147,19 +154,20 @@ pub fn judge_repeat(
     let (tensor, _) = first
         .outputs
         .iter()
+        .filter(|(tensor, _)| !subject.order_dependent.contains(tensor))
         .find(|(tensor, digest)| again.outputs.get(*tensor) != Some(digest))?;
     let case = subject.case;
     Some(match change {
         RepeatVariation::None => Verdict::NonDeterministic {
             reason: format!(
-                "{tensor} differs between two executions of case {case} on the same inputs"
+                "{tensor} differs between two executions of case {case} on the same inputs{ALLOWANCE}"
             ),
             finding: None,
         },
         RepeatVariation::Schedule => {
             let reason = format!(
                 "{tensor} of case {case} depends on the order in which warps and blocks run; let one \
-                 thread add up what is not exact, in a fixed order"
+                 thread add up what is not exact, in a fixed order{ALLOWANCE}"
             );
             depends(
                 FindingKind::ScheduleDependent,
@@ -185,6 +193,23 @@ pub fn judge_repeat(
             ),
         },
     })
+}
+
+/// The verdict on a repeat whose values are off, given the verdict on its outputs. The values of an
+/// ordinary execution on the same inputs were within the tolerance.
+pub fn judge_spread(outputs: Verdict) -> Verdict {
+    match outputs {
+        Verdict::IncorrectOutput(mismatch) | Verdict::PrecisionDowngrade(mismatch) => {
+            Verdict::NonDeterministic {
+                reason: format!(
+                    "a repeat on the same inputs is off by more than the tolerance, from the reference \
+                     or from the execution before it: {mismatch}"
+                ),
+                finding: None,
+            }
+        }
+        other => other,
+    }
 }
 
 /// A finding for a dependence on an order or a layout that CUDA does not guarantee. The kernel is known

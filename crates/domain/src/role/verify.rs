@@ -34,6 +34,10 @@ pub struct Check {
     pub tensors: Vec<TensorData>,
     /// Folder with the candidate's outputs. None only computes the reference.
     pub outputs: Option<PathBuf>,
+    /// Folder with the outputs of an earlier execution on the same inputs, which these must be close to
+    /// as well. None where their bytes were compared, or there is no other execution.
+    #[serde(default)]
+    pub beside: Option<PathBuf>,
     /// Folder where the reference's answer to these inputs is kept and looked for.
     pub cache: PathBuf,
     /// The tolerance of the outputs.

@@ -154,6 +154,7 @@ fn of_the_case<T>(judge: impl FnOnce(&ExecutionContext<'_>) -> T) -> T {
         plan: &plan,
         tensors: &tensors,
         tolerance: &tolerance,
+        order_dependent: &[],
     };
     judge(&subject)
 }

@@ -109,7 +109,7 @@ fn an_output_passes_only_if_every_rule_holds() {
 }
 
 #[test]
-fn the_next_lower_precision_of_f32_is_thirteen_bits_away() {
+fn operands_of_f32_that_are_rounded_to_f16_or_bf16_are_a_downgrade() {
     let tolerance = ToleranceClass::F32.tolerance();
     let judged = |relative_l2, worst_ratio| {
         let facts = OutputComparison {
@@ -122,6 +122,8 @@ fn the_next_lower_precision_of_f32_is_thirteen_bits_away() {
     };
     // Operands rounded to f16, and the last of eight terms dropped.
     assert_eq!(judged(2.9e-4, 900.0), VerdictKind::PrecisionDowngrade);
+    // Operands rounded to bf16.
+    assert_eq!(judged(2.3e-3, 7200.0), VerdictKind::PrecisionDowngrade);
     assert_eq!(judged(0.35, 1e6), VerdictKind::IncorrectOutput);
 }
 

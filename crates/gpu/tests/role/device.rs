@@ -123,6 +123,7 @@ impl Bench {
                 plan: plan(Dtype::F64, N),
                 tensors: tensors(),
                 outputs: Some(outputs.to_owned()),
+                beside: None,
                 cache: self.path("answers"),
                 tolerance: ToleranceClass::F32.tolerance(),
                 error_scale: BTreeMap::from([("out".to_owned(), "scratch".to_owned())]),

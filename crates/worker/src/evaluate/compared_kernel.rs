@@ -92,6 +92,7 @@ pub(super) fn prepare<'a>(
         cases: in_states(&timed, task.objective.cache.scored()),
         unscored: in_states(&timed, task.objective.cache.unscored().as_slice()),
         verified,
+        spreads: !task.contract.order_dependent.is_empty(),
         history: HistoryFile::of(context.host(), task.version, anchor_digest),
         key: context.passes().secret(),
         stage: context.request.stage,

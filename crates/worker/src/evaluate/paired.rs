@@ -59,6 +59,9 @@ pub struct PairedComparison<'a> {
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw; absent
     /// where they were not compared.
     pub verified: BTreeMap<(String, usize), Digest>,
+    /// True if the task lets sums be taken in any order, so that bytes may differ between executions
+    /// where the device does not always take the same one.
+    pub spreads: bool,
     /// The times of the task's baseline in earlier comparisons.
     pub history: HistoryFile,
     /// The key from which orders and poison are drawn.

@@ -281,6 +281,7 @@ fn execute_baseline(
             pass,
             plan,
             save: None,
+            beside: None,
             budget: LARGE,
         })
         .collect::<Vec<_>>();

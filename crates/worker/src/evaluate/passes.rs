@@ -58,6 +58,18 @@ impl Pass {
                 .all(|tensor| task.contract.linear_in.contains(&tensor.name))
     }
 
+    /// The ordinary execution on the same inputs, which a repeat is compared with.
+    pub fn original(&self) -> Self {
+        Self {
+            poison: self.poison.wrapping_add(1),
+            placement: Placement::Allocated,
+            schedule: None,
+            comparison: Against::Reference,
+            company: false,
+            ..self.clone()
+        }
+    }
+
     /// The same pass with another placement of buffers.
     fn on(self, placement: Placement) -> Self {
         Self { placement, ..self }

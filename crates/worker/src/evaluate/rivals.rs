@@ -395,6 +395,7 @@ impl<'a> Library<'a> {
                 id,
                 pass,
                 outputs: outputs.clone(),
+                beside: None,
             });
         }
         let comparisons = context.roles.compare(reference, &saved)?;

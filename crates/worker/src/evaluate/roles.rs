@@ -50,6 +50,9 @@ pub struct Numbered<'a> {
     pub plan: &'a ResolvedPlan,
     /// The folder for its outputs; none keeps only their digests.
     pub save: Option<PathBuf>,
+    /// The folder with the outputs of an earlier execution on the same inputs, which these must be close
+    /// to; none where bytes are compared.
+    pub beside: Option<PathBuf>,
     /// Thread instructions of one launch, on the emulated device.
     pub budget: u64,
 }
@@ -63,6 +66,8 @@ pub struct Saved<'a> {
     pub pass: &'a Pass,
     /// The folder: `NAME.bin` for each output.
     pub outputs: PathBuf,
+    /// The same of an earlier execution on the same inputs, which these must be close to.
+    pub beside: Option<PathBuf>,
 }
 
 /// The roles, with the parts that all their jobs share.
@@ -192,6 +197,7 @@ impl Roles<'_> {
                 id: numbered.id,
                 pass: numbered.pass,
                 outputs: numbered.save.clone()?,
+                beside: numbered.beside.clone(),
             })
         });
         self.compare(reference, &saved.collect::<Vec<_>>())
@@ -208,7 +214,12 @@ impl Roles<'_> {
     ) -> Result<Vec<OutputComparison>, EvaluateError> {
         let checks = saved
             .iter()
-            .map(|saved| self.check(reference, saved.pass, saved.id, Some(saved.outputs.clone())))
+            .map(|saved| {
+                let check =
+                    self.check(reference, saved.pass, saved.id, Some(saved.outputs.clone()));
+                let beside = saved.beside.clone();
+                check.map(|check| Check { beside, ..check })
+            })
             .collect::<Result<Vec<_>, _>>()?;
         if checks.is_empty() {
             return Ok(Vec::new());
@@ -325,6 +336,7 @@ impl Roles<'_> {
             plan,
             tensors,
             outputs,
+            beside: None,
             cache,
             tolerance: reference.task.tolerance,
             error_scale: reference.task.contract.error_scale.clone(),
@@ -414,6 +426,7 @@ pub(super) fn number_from_zero<'p>(
         pass,
         plan: &plans[&pass.case],
         save: None,
+        beside: None,
         budget: limit(&pass.case),
     });
     numbered.collect()

@@ -34,6 +34,7 @@ impl Reader<'_> {
             .keys()
             .chain(raw.error_scale.keys())
             .chain(raw.error_terms.keys())
+            .chain(&raw.order_dependent)
         {
             if !outputs(name.get_ref()) {
                 self.report(
@@ -49,6 +50,7 @@ impl Reader<'_> {
                 .iter()
                 .map(|name| name.get_ref().clone())
                 .collect(),
+            order_dependent: self.order_dependent(&raw.order_dependent, tensors),
             specials_in: self.special(&raw.specials_in, tensors),
             depends: self.depends(&raw.depends, tensors),
             error_scale: raw
@@ -62,6 +64,18 @@ impl Reader<'_> {
                 .map(|(output, terms)| (output.get_ref().clone(), self.expr(terms, dims)))
                 .collect(),
         }
+    }
+
+    /// Outputs whose sums may be taken in any order: floating ones, since sums of integers are exact.
+    fn order_dependent(&mut self, names: &[Spanned<String>], tensors: &[Tensor]) -> Vec<String> {
+        for name in names {
+            let tensor = tensors.iter().find(|tensor| tensor.name == *name.get_ref());
+            if tensor.is_some_and(|tensor| tensor.dtype.unit_roundoff().is_none()) {
+                let message = format!("sums of {:?} are exact in every order", name.get_ref());
+                self.report(name, message, "name floating outputs only");
+            }
+        }
+        names.iter().map(|name| name.get_ref().clone()).collect()
     }
 
     /// Inputs that may hold NaN and infinities: floating ones.

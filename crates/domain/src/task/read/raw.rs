@@ -96,6 +96,8 @@ pub(super) struct RawContract {
     #[serde(default)]
     pub(super) linear_in: Vec<Spanned<String>>,
     #[serde(default)]
+    pub(super) order_dependent: Vec<Spanned<String>>,
+    #[serde(default)]
     pub(super) specials_in: Vec<Spanned<String>>,
     #[serde(default)]
     pub(super) depends: BTreeMap<Spanned<String>, Vec<Spanned<String>>>,

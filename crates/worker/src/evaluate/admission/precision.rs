@@ -109,6 +109,7 @@ impl Examiner<'_> {
                 pass,
                 plan,
                 save: Some(folder),
+                beside: None,
                 budget: SCREEN.instructions,
             });
         }

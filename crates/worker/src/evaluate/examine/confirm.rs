@@ -66,15 +66,7 @@ impl Again<'_> {
         };
         let mut passes = vec![suspect.pass.clone()];
         if suspect.pass.comparison != Against::Reference {
-            let original = Pass {
-                poison: suspect.pass.poison.wrapping_add(1),
-                placement: Placement::Allocated,
-                schedule: None,
-                comparison: Against::Reference,
-                company: false,
-                ..suspect.pass.clone()
-            };
-            passes.insert(0, original);
+            passes.insert(0, suspect.pass.original());
         }
         if fails_again(self.context, &passes, self.inputs, self.allowance)? {
             return Ok(());

@@ -39,7 +39,13 @@ pub(super) fn check(
         let source = tensors.iter().find(|tensor| tensor.name == input);
         let index = source.map(|tensor| judge::unravel_index(at, &tensor.extents));
         let index = index.unwrap_or_default();
-        for (output, dependences) in &inputs.reference.task.contract.depends {
+        let contract = &inputs.reference.task.contract;
+        for (output, dependences) in &contract.depends {
+            // The emulated device adds in the same order every time. Another one may not, and the
+            // comparison with the reference is all that is left.
+            if context.host().is_unproved() && contract.order_dependent.contains(output) {
+                continue;
+            }
             let Some(tensor) = tensors.iter().find(|tensor| tensor.name == *output) else {
                 continue;
             };

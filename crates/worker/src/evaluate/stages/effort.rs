@@ -155,6 +155,7 @@ fn count(
             pass: &pass,
             plan: &plan,
             save: None,
+            beside: None,
             budget: allowance.instructions,
         }];
         context

@@ -5,11 +5,12 @@ use domain::evaluation::DrawnShapes;
 use domain::policy::Feature;
 use domain::role::Compiled;
 use domain::seeds::SeedFamily;
+use domain::task::Task;
 
 use crate::evaluate::context::{Context, DRAWN, REPEAT, SCREEN, SMOKE};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::Report;
-use crate::evaluate::passes::{Against, Extent, Repetition};
+use crate::evaluate::passes::{Against, Extent, Pass, Repetition};
 
 /// Drawn shapes that share the time of one job.
 const DRAWN_TOGETHER: usize = 16;
@@ -30,9 +31,11 @@ pub(in crate::evaluate) fn examine(
         if !uses_fragments(inputs.compiled) {
             repeat.retain(|pass| pass.comparison != Against::Relaid);
         }
+        let repeat = with_originals(context.task, repeat);
         let mut stages = vec![(SMOKE, smoke), (SCREEN, screen), (REPEAT, repeat)];
         if let Some(Repetition { repeats, draws }) = context.repetition() {
-            let more = [passes.determinism(repeats)?, passes.untimed(draws)?].concat();
+            let repeats = with_originals(context.task, passes.determinism(repeats)?);
+            let more = [repeats, passes.untimed(draws)?].concat();
             stages.push((REPEAT, more));
         }
         let mut known = Executions::default();
@@ -48,6 +51,22 @@ pub(in crate::evaluate) fn examine(
         facts.drawn_shapes = DrawnShapes::right_on(drawn.len());
         Ok(())
     })
+}
+
+/// Repeats with an ordinary execution before the first on each set of inputs, where a task lets sums be
+/// taken in any order: values are compared there, and those of earlier stages are gone.
+fn with_originals(task: &Task, repeats: Vec<Pass>) -> Vec<Pass> {
+    if task.contract.order_dependent.is_empty() {
+        return repeats;
+    }
+    let mut passes: Vec<Pass> = Vec::new();
+    for repeat in repeats {
+        if !passes.iter().any(|pass| pass.inputs() == repeat.inputs()) {
+            passes.push(repeat.original());
+        }
+        passes.push(repeat);
+    }
+    passes
 }
 
 /// Returns true if an image has instructions whose fragments could be laid out another way.

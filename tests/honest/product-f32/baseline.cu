@@ -1,0 +1,16 @@
+/*---
+[[launch]]
+kernel = "product"
+grid = ["cdiv(N, 16)", "cdiv(M, 16)"]
+block = [16, 16]
+args = ["a", "b", "c", "M", "N", "K"]
+---*/
+// One thread per element of c.
+extern "C" __global__ void product(const float* a, const float* b, float* c, int M, int N, int K) {
+    const int n = blockIdx.x * 16 + threadIdx.x;
+    const int m = blockIdx.y * 16 + threadIdx.y;
+    if (m >= M || n >= N) return;
+    float sum = 0.0f;
+    for (int k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];
+    c[m * N + n] = sum;
+}
