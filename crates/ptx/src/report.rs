@@ -99,8 +99,9 @@ pub enum FindingKind {
     WarpRace,
     /// A thread read shared bytes of an asynchronous copy that it had not waited for.
     UnawaitedCopy,
-    /// Two blocks accessed the same global bytes, one of them writing, without atomics whose scope covers both; or a
-    /// thread read bytes that the launch had written through the non-coherent cache.
+    /// Two blocks, or two warps of one block, accessed the same global bytes, one of them writing, without an order or
+    /// atomics whose scope covers both; or a thread read bytes that the launch had written through the non-coherent
+    /// cache.
     GlobalRace,
     /// Threads of one block met in one barrier at different instructions, or some exited a loop at whose barrier others
     /// still wait.

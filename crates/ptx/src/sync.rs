@@ -14,12 +14,14 @@ use std::collections::HashMap;
 
 mod grid;
 mod lines;
+mod moment;
 mod order;
 mod several;
 mod stamp;
 
 pub(crate) use grid::{BlockOrder, Mark, Signals};
 use lines::Lines;
+pub(crate) use moment::Moment;
 pub(crate) use order::Clock;
 use order::Order;
 use several::Several;
@@ -108,6 +110,8 @@ pub(crate) struct Shadow {
     /// The time of the last block barrier.
     barrier: u32,
     order: Order,
+    /// Number of times that the clock has begun anew.
+    era: u32,
     /// Lines written, and lines read, since the last barrier.
     written: Lines,
     read: Lines,
@@ -135,6 +139,7 @@ impl Shadow {
             time: 1,
             barrier: 1,
             order: Order::new(),
+            era: 0,
             written: Lines::new(bytes),
             read: Lines::new(bytes),
             logs: (0..ops)
@@ -156,6 +161,7 @@ impl Shadow {
         self.time = 1;
         self.barrier = 1;
         self.order.clear();
+        self.era = self.era.wrapping_add(1);
         self.forget_interval();
     }
 
@@ -211,8 +217,8 @@ impl Shadow {
         self.order.fence(warp, clock);
     }
 
-    /// Publishes a warp's accesses before its last fence through the word at an offset.
-    pub(crate) fn signal(&mut self, warp: u32, offset: u32) {
+    /// Publishes a warp's accesses before its last fence through the word at an offset of shared memory, or an address.
+    pub(crate) fn signal(&mut self, warp: u32, offset: u64) {
         self.order.signal(warp, offset);
     }
 
@@ -233,8 +239,8 @@ impl Shadow {
         self.order.pass_mbarrier(warp, offset);
     }
 
-    /// Orders the accesses published through the word at an offset before a warp's later ones.
-    pub(crate) fn observe(&mut self, warp: u32, offset: u32) {
+    /// Orders the accesses published through the word at an offset or address before a warp's later ones.
+    pub(crate) fn observe(&mut self, warp: u32, offset: u64) {
         self.order.observe(warp, offset);
     }
 

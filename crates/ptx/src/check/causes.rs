@@ -67,7 +67,7 @@ fn same_race(cause: &Finding, other: &Finding) -> bool {
 
 /// Reports whether an uninitialised value was read too early by a race.
 fn read_too_early(race: &Finding, other: &Noted) -> bool {
-    other.read_shared
+    (other.read_shared || race.kind == FindingKind::GlobalRace)
         && is_uninitialised(other.finding.kind)
         && places(race)
             .into_iter()

@@ -5,6 +5,7 @@ mod between;
 pub(crate) mod fast_path;
 mod fault;
 mod global;
+mod inside;
 pub(crate) mod load_groups;
 mod shared;
 mod stack;

@@ -17,8 +17,12 @@ pub(crate) struct Barrier {
     pub(crate) arrived: u32,
     /// Threads that arrived by `barrier.arrive` and continued.
     pub(crate) announced: u32,
-    /// The thread count that the instruction names; none for all threads of the block.
+    /// The thread count that the first arrival names; none for all threads of the block.
     pub(crate) expected: Option<u32>,
+    /// The program counter of an arrival that expects another number of threads, with its thread and that number.
+    pub(crate) disagrees: Option<(u32, u32, u32)>,
+    /// How often the barrier has completed.
+    pub(crate) phase: u32,
     /// The program counter of the first arrival, and the first arrival at another program counter with its thread.
     pub(crate) first_pc: Option<u32>,
     pub(crate) other: Option<(u32, u32)>,
@@ -51,6 +55,8 @@ pub(crate) struct Shared {
     pub(crate) bytes: u32,
     pub(crate) shadow: Option<Shadow>,
     pub(crate) barriers: [Barrier; BARRIERS],
+    /// Barriers whose phase is complete and whose threads have not been released yet, by number.
+    pub(crate) completed: Vec<(usize, Barrier)>,
     pub(crate) live_threads: u32,
     /// Number of events that may end a wait: stores to shared memory and arrivals.
     pub(crate) progress: u64,
@@ -61,6 +67,22 @@ pub(crate) struct Shared {
     pub(crate) work: BlockWork,
     /// Its vector clock among the blocks of the launch.
     pub(crate) order: BlockOrder,
+}
+
+impl Barrier {
+    /// Threads that the first arrival expects, of so many in the block.
+    pub(crate) fn expected_of(&self, threads: u32) -> u32 {
+        self.expected.unwrap_or(threads)
+    }
+
+    /// Completes the running phase and begins the next one. Returns the state of the completed phase.
+    pub(crate) fn complete(&mut self) -> Self {
+        let next = Self {
+            phase: self.phase.wrapping_add(1),
+            ..Self::default()
+        };
+        std::mem::replace(self, next)
+    }
 }
 
 impl Shared {

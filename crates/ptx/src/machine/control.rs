@@ -326,11 +326,19 @@ pub(crate) fn arrive(
         let seen = exec.plain(FindingKind::Trap, pc, block, warp, lane, message);
         return exec.find(block, seen);
     }
+    let threads = exec.launch.block.iter().product::<u32>();
     let barrier = &mut block.barriers[id as usize];
+    let phase = barrier.phase;
     if barrier.arrived == 0 {
         barrier.first_thread = warp.index * 32 + lane as u32;
         barrier.first_pc = Some(pc);
+        barrier.expected = expected;
         barrier.all = true;
+    } else if barrier.disagrees.is_none()
+        && barrier.expected_of(threads) != expected.unwrap_or(threads)
+    {
+        let thread = warp.index * 32 + lane as u32;
+        barrier.disagrees = Some((pc, thread, expected.unwrap_or(threads)));
     } else if barrier.first_pc != Some(pc) && barrier.other.is_none() && op.aligned {
         barrier.other = Some((pc, warp.index * 32 + lane as u32));
     }
@@ -344,9 +352,6 @@ pub(crate) fn arrive(
         for (known, new) in barrier.clock.iter_mut().zip(clock) {
             *known = (*known).max(new);
         }
-    }
-    if expected.is_some() {
-        barrier.expected = expected;
     }
     if let Some(reduce) = &op.reduce {
         let votes = warp.predicate(reduce.a, reduce.negated) & mask;
@@ -362,8 +367,17 @@ pub(crate) fn arrive(
             warp.last_barrier[lane] = pc;
         }
     }
+    // Later arrivals belong to the next phase, as they do on a GPU.
+    if barrier
+        .expected
+        .is_some_and(|expected| barrier.arrived >= expected)
+    {
+        let completed = barrier.complete();
+        block.completed.push((id as usize, completed));
+    }
     if !op.arrive {
-        super::run_end::park_at(warp, pc, Wait::Block { barrier: id as u8 });
+        let barrier = id as u8;
+        super::run_end::park_at(warp, pc, Wait::Block { barrier, phase });
     }
     Ok(())
 }

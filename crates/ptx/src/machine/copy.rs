@@ -111,6 +111,7 @@ pub(crate) fn issue(
                     want: Want::Load,
                     // 16-byte copies may bypass the L1 cache, and which ones do is not recorded.
                     cached: false,
+                    ordered: false,
                 };
                 reads_beside_others(exec, block, warp, reads, track, &offsets);
             }

@@ -158,6 +158,9 @@ pub(crate) struct Track {
     pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
     /// The last reader of each word, and the last reader in another block; allocated at the launch's first read here.
     pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
+    /// The last plain write and the last plain read of each word in its block; allocated at the first of them.
+    pub(crate) write_moments: OnceLock<Box<[AtomicU64]>>,
+    pub(crate) read_moments: OnceLock<Box<[AtomicU64]>>,
     /// A bit per word that the launch changed by atomic or ordered stores; allocated when a later read has to know it.
     pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
     /// True if the launch may write to the allocation, so that its readers have to be recorded.
@@ -175,6 +178,9 @@ impl Launch<'_> {
         (address < track.end && track.end - address >= bytes).then_some(track)
     }
 }
+
+/// Words of the largest allocation whose accesses are compared within a block: 64 MiB.
+const MOST_COMPARED_WORDS: usize = 16 << 20;
 
 fn marks(count: usize) -> Box<[AtomicU64]> {
     (0..count).map(|_| AtomicU64::new(0)).collect()
@@ -203,6 +209,8 @@ impl Track {
             writers: OnceLock::new(),
             readers: OnceLock::new(),
             changed: OnceLock::new(),
+            write_moments: OnceLock::new(),
+            read_moments: OnceLock::new(),
             reads_matter,
         }
     }
@@ -222,6 +230,18 @@ impl Track {
     pub(crate) fn readers(&self) -> &[AtomicU64] {
         self.readers
             .get_or_init(|| marks(2 * self.allocation.words().len()))
+    }
+
+    /// For each word the last plain write and the last plain read in its block; none for large allocations.
+    pub(crate) fn moments(&self) -> Option<(&[AtomicU64], &[AtomicU64])> {
+        let words = self.allocation.words().len();
+        (words <= MOST_COMPARED_WORDS).then(|| {
+            let [writes, reads] = [&self.write_moments, &self.read_moments];
+            (
+                &**writes.get_or_init(|| marks(words)),
+                &**reads.get_or_init(|| marks(words)),
+            )
+        })
     }
 
     pub(crate) fn changed(&self) -> &[AtomicU32] {
@@ -351,11 +371,9 @@ impl<'a> Exec<'a> {
         }
     }
 
-    /// Reports whether accesses to device memory are checked for races between blocks and for read-only loads of
-    /// changed words.
+    /// Reports whether accesses to device memory are checked for races and for read-only loads of changed words.
     pub(crate) fn compares_blocks(&self) -> bool {
         self.launch.checks == Checks::Full
-            && (self.launch.grid != [1, 1, 1] || self.launch.program.reads_read_only)
     }
 
     pub(crate) fn thread_of(&self, warp: &Warp, lane: usize) -> [u32; 3] {

@@ -64,7 +64,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         invalid: launch.shared_bytes,
         validity: 0,
         bytes: launch.shared_bytes,
-        shadow: (launch.checks == Checks::Full && bytes > 0).then(|| {
+        shadow: (launch.checks == Checks::Full).then(|| {
             Shadow::new(
                 bytes,
                 launch.program.shared_grain,
@@ -72,6 +72,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
             )
         }),
         barriers: Default::default(),
+        completed: Vec::new(),
         live_threads: 0,
         progress: 0,
         exited_after: Vec::new(),
@@ -104,6 +105,7 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
         shadow.clear();
     }
     shared.barriers = Default::default();
+    shared.completed.clear();
     shared.live_threads = exec.launch.block.iter().product();
     shared.exited_after.clear();
     shared.printed.clear();
@@ -262,16 +264,16 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
 
 /// Releases every barrier at which all expected threads have arrived. Returns true if there was one.
 fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
-    let mut released = false;
-    for id in 0..block.shared.barriers.len() {
-        let barrier = &block.shared.barriers[id];
-        let expected = barrier.expected.unwrap_or(block.shared.live_threads);
-        if barrier.arrived == 0 || barrier.arrived < expected {
-            continue;
+    let mut completed = std::mem::take(&mut block.shared.completed);
+    for (id, barrier) in block.shared.barriers.iter_mut().enumerate() {
+        let whole = barrier.expected.is_none() && barrier.arrived >= block.shared.live_threads;
+        if whole && barrier.arrived > 0 {
+            completed.push((id, barrier.complete()));
         }
-        let barrier = std::mem::take(&mut block.shared.barriers[id]);
-        released = true;
-        check_barrier(exec, block, id, &barrier);
+    }
+    let released = !completed.is_empty();
+    for (id, barrier) in completed {
+        check_barrier(exec, block, &barrier);
         // A thread that only announced itself is not ordered behind the others.
         let everyone = barrier.announced == 0 && barrier.arrived >= block.shared.live_threads;
         if let (true, Some(shadow)) = (everyone, &mut block.shared.shadow) {
@@ -288,7 +290,11 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
             let mut woken = false;
             for index in 0..warp.others.len() {
                 let fragment = warp.others[index];
-                if fragment.wait == (Wait::Block { barrier: id as u8 }) {
+                let wait = Wait::Block {
+                    barrier: id as u8,
+                    phase: barrier.phase,
+                };
+                if fragment.wait == wait {
                     if barrier.voted {
                         control::reduced(
                             exec,
@@ -319,8 +325,23 @@ fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
 
 /// Records a finding if threads met this barrier at different instructions, or if a thread exited after an earlier
 /// arrival at it. Such a barrier works only by accident.
-fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrier) {
+fn check_barrier(exec: &mut Exec<'_>, block: &Block, barrier: &Barrier) {
     let Some(pc) = barrier.first_pc else { return };
+    if let Some((other_pc, thread, threads)) = barrier.disagrees {
+        let program = exec.launch.program;
+        let all = exec.launch.block.iter().product::<u32>();
+        let text = format!(
+            "thread {:?} waits at the barrier of {} for {} threads while thread {:?} waits at the one of {} for {threads}: \
+             every thread at a barrier must expect the same number",
+            exec.thread_at(barrier.first_thread),
+            position_text(program, pc),
+            barrier.expected_of(all),
+            exec.thread_at(thread),
+            position_text(program, other_pc),
+        );
+        record_divergent_barrier(exec, block, pc, thread, text);
+        return;
+    }
     // A barrier with a thread count is meant for a part of the block and may be met at different instructions.
     if barrier.expected.is_some() {
         return;
@@ -355,6 +376,16 @@ fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
         ),
         (None, None) => return,
     };
+    record_divergent_barrier(exec, block, pc, thread, text);
+}
+
+fn record_divergent_barrier(
+    exec: &mut Exec<'_>,
+    block: &Block,
+    pc: u32,
+    thread: u32,
+    message: String,
+) {
     let waits = waiting_threads(exec, block);
     let seen = Observation {
         kind: FindingKind::DivergentBarrier,
@@ -364,9 +395,9 @@ fn check_barrier(exec: &mut Exec<'_>, block: &Block, id: usize, barrier: &Barrie
         access: None,
         other: None,
         waits,
-        message: text,
+        message,
     };
-    let _ = (id, exec.find(&block.shared, seen));
+    let _ = exec.find(&block.shared, seen);
 }
 
 /// The waiting threads by instruction and by what they wait for, at most eight entries.
@@ -388,7 +419,7 @@ fn waiting_threads(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
             let awaits = match fragment.wait {
                 Wait::Ready => continue,
                 Wait::Warp { members, .. } => format!("lanes {members:#x} of its warp"),
-                Wait::Block { barrier } => format!("barrier {barrier}"),
+                Wait::Block { barrier, .. } => format!("barrier {barrier}"),
             };
             let thread = warp.index * 32 + fragment.mask.trailing_zeros();
             match list

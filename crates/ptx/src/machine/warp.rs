@@ -25,9 +25,10 @@ pub(crate) enum Wait {
         members: u32,
         barrier: bool,
     },
-    /// The block barrier with this number.
+    /// The block barrier with this number, in this phase.
     Block {
         barrier: u8,
+        phase: u32,
     },
 }
 

@@ -185,18 +185,20 @@ impl Signals {
     }
 
     /// Joins the clock published through a word to that of a block that reads it by an atomic or volatile instruction.
-    pub(crate) fn observe(&self, order: &mut BlockOrder, address: u64) {
+    /// Returns true if the clock holds accesses of several blocks.
+    pub(crate) fn observe(&self, order: &mut BlockOrder, address: u64) -> bool {
         let Some(signal) = self.published.get(&address) else {
-            return;
+            return false;
         };
         if order.observed.insert(address, signal.version) == Some(signal.version) {
-            return;
+            return signal.known.len() > 1;
         }
         for (block, epoch) in &signal.known {
             let known = order.known.entry(*block).or_default();
             *known = (*known).max(*epoch);
         }
         order.acquire_pending = true;
+        signal.known.len() > 1
     }
 }
 

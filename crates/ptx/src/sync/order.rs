@@ -16,7 +16,7 @@ pub(super) struct Order {
     /// A warp's clock at its last fence.
     fenced: HashMap<u32, Clock>,
     /// The clocks published through words of shared memory, by offset.
-    published: HashMap<u32, Clock>,
+    published: HashMap<u64, Clock>,
     /// Arrivals at the mbarrier objects, by their offsets.
     mbarriers: HashMap<u32, Arrivals>,
 }
@@ -65,6 +65,11 @@ impl Order {
         self.known[warp as usize % WARPS][warp as usize % WARPS] = time;
     }
 
+    /// Orders a warp behind all accesses so far.
+    pub(super) fn know_all(&mut self, warp: u32, time: u32) {
+        self.known[warp as usize % WARPS] = [time; WARPS];
+    }
+
     /// The time up to which a warp is ordered behind another one.
     #[inline(always)]
     pub(super) fn known(&self, warp: u32, other: u32) -> u32 {
@@ -109,13 +114,13 @@ impl Order {
         }
     }
 
-    pub(super) fn signal(&mut self, warp: u32, offset: u32) {
+    pub(super) fn signal(&mut self, warp: u32, offset: u64) {
         if let Some(clock) = self.fenced.get(&warp).copied() {
             join(self.published.entry(offset).or_insert([0; WARPS]), &clock);
         }
     }
 
-    pub(super) fn observe(&mut self, warp: u32, offset: u32) {
+    pub(super) fn observe(&mut self, warp: u32, offset: u64) {
         if let Some(clock) = self.published.get(&offset).copied() {
             self.learn(warp, &clock);
         }

@@ -115,3 +115,21 @@ __device__ Function functions[2] = {successor, nullptr};
 extern "C" __global__ void calls_nothing(const int* a, int* b, int* out, int n) {
     out[threadIdx.x] = functions[a[threadIdx.x] / 31](a[threadIdx.x]);  // BUG illegal_address
 }
+
+// block 64
+extern "C" __global__ void expects_two_numbers_of_threads(const int* a, int* b, int* out, int n) {
+    if (threadIdx.x < 32) {
+        out[threadIdx.x] = a[threadIdx.x];
+        asm volatile("bar.sync 1, 64;" ::: "memory");  // BUG divergent_barrier
+    } else {
+        out[threadIdx.x] = a[threadIdx.x] + 1;
+        asm volatile("bar.sync 1, 32;" ::: "memory");
+    }
+}
+
+// block 96
+extern "C" __global__ void one_warp_more_than_is_expected(const int* a, int* b, int* out, int n) {
+    out[threadIdx.x] = a[threadIdx.x];
+    asm volatile("bar.sync 3, 64;" ::: "memory");  // BUG deadlock
+    out[threadIdx.x] = 0;
+}

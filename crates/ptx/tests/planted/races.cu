@@ -221,3 +221,30 @@ extern "C" __global__ void waits_for_the_phase_before(const int* a, int* b, int*
         out[t] = tile[63 - t];  // BUG shared_race
     }
 }
+
+// block 64
+extern "C" __global__ void reversed_through_device_memory(const int* a, int* b, int* out, int n) {
+    out[threadIdx.x] = a[threadIdx.x];  // OTHER
+    out[threadIdx.x + 64] = out[63 - threadIdx.x];  // BUG global_race
+}
+
+// block 64
+extern "C" __global__ void overwritten_before_the_other_warp_has_read(const int* a, int* b, int* out, int n) {
+    int* values = const_cast<int*>(a);
+    out[threadIdx.x] = values[threadIdx.x % 32];  // OTHER
+    if (threadIdx.x >= 32) values[threadIdx.x - 32] = out[threadIdx.x] + 1;  // BUG global_race
+}
+
+// block 64
+extern "C" __global__ void told_through_device_memory_without_a_fence(const int* a, int* b, int* out, int n) {
+    volatile int* flag = const_cast<int*>(a);
+    if (threadIdx.x == 0) {
+        out[3] = a[9];  // OTHER
+        flag[0] = 1;
+    }
+    if (threadIdx.x == 32) {
+        while (flag[0] == 0) {
+        }
+        out[1] = out[3];  // BUG global_race
+    }
+}

@@ -10,6 +10,7 @@ use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::global::place;
+use super::inside;
 use super::{Offsets, Request, Want, lanes, read_element};
 use crate::check::{buffer_name, position_text};
 use crate::code::Op;
@@ -24,7 +25,7 @@ fn byte_mask(offset: u64, bytes: u32, word: u64) -> u32 {
 }
 
 /// The words an access touches, and the bytes in each.
-fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32)> {
+pub(super) fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32)> {
     (offset / 4..=(offset + u64::from(bytes) - 1) / 4)
         .map(move |word| (word as usize, byte_mask(offset, bytes, word)))
 }
@@ -72,6 +73,8 @@ pub(crate) struct Reads {
     pub(crate) want: Want,
     /// True if a cache of the multiprocessor may answer.
     pub(crate) cached: bool,
+    /// Whether it is volatile, relaxed or acquiring in its block.
+    pub(crate) ordered: bool,
 }
 
 impl Reads {
@@ -83,6 +86,7 @@ impl Reads {
             bytes: op.bytes(),
             want: request.want,
             cached: request.want == Want::Load && !op.past_cache,
+            ordered: op.ordered,
         }
     }
 }
@@ -103,6 +107,7 @@ pub(crate) fn reads(
         bytes,
         want,
         cached,
+        ordered,
     } = reads;
     let parallel = exec.launch.parallel;
     if track.reads_matter {
@@ -123,6 +128,9 @@ pub(crate) fn reads(
             // Either this block sees a writer's mark, or the writer sees its own.
             fence(SeqCst);
         }
+    }
+    if want == Want::Load && !ordered && track.reads_matter {
+        inside::reads(exec, block, warp, (pc, mask, bytes), track, offsets);
     }
     let Some(writers) = track.writers.get() else {
         return;
@@ -178,6 +186,9 @@ pub(super) fn writes(
 ) {
     let writers = track.writers();
     let op = &exec.launch.program.memory[request.x];
+    if !op.ordered && op.atomic.is_none() {
+        inside::writes(exec, block, warp, request, track, offsets);
+    }
     let bytes = op.element * op.count;
     let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
     let parallel = exec.launch.parallel;
@@ -253,6 +264,7 @@ pub(super) fn note_volatile_writes(
 ) {
     let writers = track.writers();
     let bytes = exec.launch.program.memory[request.x].bytes();
+    inside::forget_writes(track, offsets, request.mask, bytes);
     let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
     for lane in lanes(request.mask) {
         for (word, here) in words(offsets[lane], bytes) {
@@ -309,7 +321,7 @@ pub(super) fn ordered_reads(
 /// effect.
 #[cold]
 #[inline(never)]
-fn changes(
+pub(super) fn changes(
     exec: &Exec<'_>,
     warp: &Warp,
     request: &Request<'_>,

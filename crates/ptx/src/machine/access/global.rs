@@ -75,7 +75,7 @@ pub(super) fn access(
             between::reads_apart(exec, block, warp, request, track, &offsets);
         }
         if ordered {
-            hear(exec, block, request);
+            hear(exec, block, warp.index, request);
             if exec.compares_blocks() {
                 between::ordered_reads(exec, block, warp, request, track, &offsets);
             }
@@ -96,7 +96,7 @@ pub(super) fn access(
     }
     if request.want == Want::Store {
         if ordered {
-            signal(exec, block, request);
+            signal(exec, block, warp.index, request);
             if op.volatile && exec.compares_blocks() {
                 between::note_volatile_writes(exec, block, request, track, &offsets);
             }
@@ -112,8 +112,8 @@ pub(super) fn access(
         return Ok(());
     }
     if ordered {
-        signal(exec, block, request);
-        hear(exec, block, request);
+        signal(exec, block, warp.index, request);
+        hear(exec, block, warp.index, request);
         between::changes_in_order(exec, request, track, &offsets);
     } else if exec.compares_blocks() {
         // Other blocks need not notice what is atomic in this one.
@@ -136,10 +136,16 @@ pub(super) fn access(
 
 /// Merges the vector clocks that other blocks published at the addresses that an ordered access reads.
 #[inline(always)]
-fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
+fn hear(exec: &mut Exec<'_>, block: &mut Shared, warp: u32, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         for lane in lanes(request.mask) {
-            exec.signals.observe(&mut block.order, request.list[lane]);
+            let through_others = exec.signals.observe(&mut block.order, request.list[lane]);
+            if let Some(shadow) = &mut block.shadow {
+                shadow.observe(warp, request.list[lane]);
+                if through_others {
+                    shadow.acquire_block(warp);
+                }
+            }
         }
         if exec.launch.program.memory[request.x].acquire {
             block.order.acquire();
@@ -149,12 +155,18 @@ fn hear(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
 
 /// Publishes the block's vector clock at the addresses that an ordered access writes.
 #[inline(always)]
-fn signal(exec: &mut Exec<'_>, block: &mut Shared, request: &Request<'_>) {
+fn signal(exec: &mut Exec<'_>, block: &mut Shared, warp: u32, request: &Request<'_>) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         if exec.launch.program.memory[request.x].release {
             block.order.release();
+            if let Some(shadow) = &mut block.shadow {
+                shadow.fence(warp);
+            }
         }
         for lane in lanes(request.mask) {
+            if let Some(shadow) = &mut block.shadow {
+                shadow.signal(warp, request.list[lane]);
+            }
             exec.signals
                 .signal(block.index, &block.order, request.list[lane]);
         }

@@ -52,7 +52,7 @@ pub(super) fn access(
                 let mut found = None;
                 for lane in lanes(mask) {
                     let at = offsets[lane] as u32;
-                    shadow.observe(warp.index, at);
+                    shadow.observe(warp.index, u64::from(at));
                     let how = (op.reads_data, op.volatile);
                     found = shadow.ordered_read(lane, at, bytes, how, by).or(found);
                 }
@@ -95,8 +95,8 @@ pub(super) fn access(
                 for lane in lanes(mask) {
                     let at = offsets[lane] as u32;
                     conflict = shadow.atomic(lane, at, op.element, by).or(conflict);
-                    shadow.observe(warp.index, at);
-                    shadow.signal(warp.index, at);
+                    shadow.observe(warp.index, u64::from(at));
+                    shadow.signal(warp.index, u64::from(at));
                 }
             }
             if let Some(conflict) = conflict {
@@ -210,7 +210,7 @@ fn store(
         }
         for lane in lanes(mask) {
             let at = offsets[lane] as u32;
-            shadow.signal(warp.index, at);
+            shadow.signal(warp.index, u64::from(at));
             if op.volatile {
                 shadow.volatile_write(lane, at, op.bytes(), by);
             }
