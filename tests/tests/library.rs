@@ -39,12 +39,16 @@ macro_rules! tasks {
 }
 
 tasks! {
+    depthwise_conv_f16: "depthwise-conv-f16",
     gemm_f16: "gemm-f16",
+    gemm_int8: "gemm-int8",
     histogram_i32: "histogram-i32",
     layernorm_f16: "layernorm-f16",
+    moe_gate_f16: "moe-gate-f16",
     reduce_f32: "reduce-f32",
     rmsnorm_residual_f16: "rmsnorm-residual-f16",
     rope_f16: "rope-f16",
+    scan_f32: "scan-f32",
     transpose_f32: "transpose-f32",
 }
 
