@@ -83,3 +83,13 @@ it.each([
   [7_200_000, "2 h ago"],
   [200_000_000, "2 d ago"],
 ])("%d ms before now", (age, text) => expect(format.ago(1e12 - age, 1e12)).toBe(text));
+
+describe("a finding's line is written once", () => {
+  it.each([
+    [{ line: null, message: "1 error without a description" }, "1 error without a description"],
+    [{ line: 41, message: "Invalid read" }, "line 41: Invalid read"],
+    [{ line: 24, message: "reads 4 bytes past the end of `x`, at line 24" }, "reads 4 bytes past the end of `x`, at line 24"],
+    [{ line: 2, message: "conflicts with line 24" }, "line 2: conflicts with line 24"],
+    [{ line: 24, message: "an instruction of PTX line 24" }, "line 24: an instruction of PTX line 24"],
+  ])("%o", (finding, text) => expect(format.located(finding)).toBe(text));
+});

@@ -144,6 +144,14 @@ export function configuration(values: Record<string, number>): string {
     .join(" ");
 }
 
+/** A finding's message, behind its source line where the message does not name it. */
+export function located(finding: { line?: number | null; message: string }): string {
+  const { line, message } = finding;
+  // The line in the PTX is another number.
+  const isNamed = line == null || new RegExp(`(?<!PTX )line ${line}(?!\\d)`).test(message);
+  return isNamed ? message : `line ${line}: ${message}`;
+}
+
 /** A name of the wire as words. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");
