@@ -25,10 +25,41 @@ const KEPT: usize = 4096;
 pub struct Journal {
     launches: VecDeque<Entry>,
     dropped: u64,
+    /// Time of the fills in stream order since the last launch.
+    fills: FillTime,
+}
+
+/// Modelled time of fills, and the cost of launching them as a part of it, in microseconds.
+#[derive(Debug, Clone, Copy, Default)]
+struct FillTime {
+    microseconds: f64,
+    launch_microseconds: f64,
+}
+
+impl FillTime {
+    fn add_to(self, time: &mut Modelled) {
+        time.microseconds += self.microseconds;
+        time.launch_microseconds += self.launch_microseconds;
+    }
 }
 
 impl Journal {
-    pub(crate) fn record(&mut self, entry: Entry) {
+    /// Records a fill. Its time is added to the launch that follows, because replies list launches only.
+    pub(crate) fn record_fill(&mut self, time: &Modelled) {
+        self.fills.microseconds += time.microseconds;
+        self.fills.launch_microseconds += time.launch_microseconds;
+    }
+
+    /// Adds the time of fills that no launch follows to the last launch.
+    fn settle_fills(&mut self) {
+        let fills = std::mem::take(&mut self.fills);
+        if let Some(entry) = self.launches.back_mut() {
+            entry.add_fills(fills);
+        }
+    }
+
+    pub(crate) fn record(&mut self, mut entry: Entry) {
+        entry.add_fills(std::mem::take(&mut self.fills));
         if self.launches.len() == KEPT {
             self.launches.pop_front();
             self.dropped += 1;
@@ -94,6 +125,19 @@ impl Entry {
             report: Box::new(report),
             modelled: modelled.map(Box::new),
             modelled_warm: warm.flatten().map(Box::new),
+        }
+    }
+
+    fn add_fills(&mut self, fills: FillTime) {
+        if let Self::Ran {
+            modelled,
+            modelled_warm,
+            ..
+        } = self
+        {
+            for time in [modelled, modelled_warm].into_iter().flatten() {
+                fills.add_to(time);
+            }
         }
     }
 
@@ -348,6 +392,7 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
         }
         Request::Take {} => {
             let journal = driver.journal_mut();
+            journal.settle_fills();
             Reply::Taken {
                 launches: &journal.launches,
                 dropped: journal.dropped,

@@ -27,7 +27,7 @@ pub use stream::{Stream, synchronize_own_stream};
 
 /// The entry points that every role needs. Event times and the device's identity have two versions each, which are
 /// looked up at their use.
-const REQUIRED: [&str; 37] = [
+const REQUIRED: [&str; 38] = [
     "cuInit",
     "cuDriverGetVersion",
     "cuGetErrorName",
@@ -45,6 +45,7 @@ const REQUIRED: [&str; 37] = [
     "cuMemGetInfo_v2",
     "cuMemcpyHtoD_v2",
     "cuMemcpyDtoH_v2",
+    "cuMemsetD8Async",
     "cuMemsetD8_v2",
     "cuMemGetAllocationGranularity",
     "cuMemAddressReserve",

@@ -206,7 +206,7 @@ impl<'a> LoadedImage<'a> {
                     let inside = resident.inside.clone();
                     resident
                         .allocation
-                        .fill(inside.start, inside.len(), *byte)?;
+                        .fill_in_order(inside.start, inside.len(), *byte)?;
                 }
                 Prepared::Launch(launch) => {
                     let number = u32::try_from(pass.launched.len()).ok();

@@ -138,6 +138,34 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache
     }
 }
 
+/// Models a fill of device memory: a launch of 16 bytes per thread that writes each sector once.
+#[must_use]
+pub fn modelled_fill(bytes: u64, device: &Device) -> Modelled {
+    let sectors = bytes.div_ceil(32);
+    let threads = bytes.div_ceil(16);
+    let mut counters = Counters {
+        unique_sectors_written: sectors,
+        ..Counters::default()
+    };
+    counters.total.classes.store_global = threads.div_ceil(32);
+    counters.total.global.sectors_written = sectors;
+    counters.total.global.sectors_written_ideal = sectors;
+    let shape = Shape {
+        grid: [
+            u32::try_from(threads.div_ceil(256)).unwrap_or(u32::MAX),
+            1,
+            1,
+        ],
+        footprint: Footprint {
+            threads: 256,
+            registers: 16,
+            shared_bytes: 0,
+        },
+        spilled_bytes: 0,
+    };
+    modelled(&counters, shape, device, Cache::Cold)
+}
+
 /// The norm of order [`SHARPNESS`], scaled so that huge values do not overflow.
 fn smooth_maximum(values: impl Iterator<Item = f64> + Clone) -> f64 {
     let largest = values.clone().fold(0.0, f64::max);

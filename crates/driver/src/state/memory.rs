@@ -396,7 +396,13 @@ impl Driver {
         self.machine
             .fill(address, pattern, count)
             .map_err(|error| refused(&error))?;
-        self.spend_device_pass(stream, count.saturating_mul(size));
+        let bytes = count.saturating_mul(size);
+        // A synchronous call is no part of a sequence of launches.
+        if stream.is_some() {
+            let time = ptx::model::modelled_fill(bytes, &self.device);
+            self.journal.record_fill(&time);
+        }
+        self.spend_device_pass(stream, bytes);
         Ok(())
     }
 

@@ -378,3 +378,42 @@ fn events_measure_modelled_time_in_stream_order() {
     assert_eq!(driver.elapsed(before, untimed), Err(Code::INVALID_HANDLE));
     assert_eq!(EventFlags::from_bits(64), Err(Code::INVALID_VALUE));
 }
+
+/// Fills in stream order are steps of a plan: the launch that follows, or the last one, takes their time. A synchronous
+/// fill prepares memory and costs nothing.
+#[test]
+fn fills_in_stream_order_take_time() {
+    let mut driver = ready();
+    let function = function(&mut driver, "through_shared");
+    let buffer = driver.allocate(1 << 20).expect("allocates");
+    let parameters = buffer.to_le_bytes();
+    let mut microseconds = |before: Option<StreamHandle>, after: bool| {
+        let mut fill = |stream| driver.fill(buffer, &[0], 1 << 20, stream).expect("fills");
+        if before.is_some() {
+            fill(before);
+        }
+        fill(None);
+        let request = LaunchRequest {
+            dynamic_shared: 128,
+            ..launch_of(function, &parameters)
+        };
+        driver.launch(&request).expect("launches");
+        if after {
+            driver
+                .fill(buffer, &[0], 1 << 20, Some(StreamHandle::LEGACY))
+                .expect("fills");
+        }
+        let taken = ask(&mut driver, r#"{"do":"take"}"#);
+        let (_, modelled) = taken.split_once(r#""modelled":{"#).expect("a time");
+        let (_, rest) = modelled
+            .split_once(r#""microseconds":"#)
+            .expect("the field");
+        let number = rest.split(',').next().expect("a number");
+        number.parse::<f64>().expect("a number")
+    };
+    let alone = microseconds(None, false);
+    let filled = microseconds(Some(StreamHandle::LEGACY), false);
+    assert!(filled > alone + 2.0, "{alone} and {filled} us");
+    assert_eq!(microseconds(None, true), filled);
+    assert_eq!(microseconds(None, false), alone);
+}

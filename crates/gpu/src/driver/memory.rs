@@ -1,6 +1,8 @@
 //! Device memory that is freed when its value is dropped, optionally next to unmapped guard addresses, at which the
 //! hardware stops an access.
 
+use std::ptr;
+
 use cudarc::driver::{result, sys};
 
 use super::{DriverError, checked, record_release_error};
@@ -207,6 +209,26 @@ impl Allocation {
         offset
             .checked_add(bytes)
             .is_some_and(|end| end <= self.bytes)
+    }
+
+    /// Sets `bytes` bytes from `offset` on to one value, in the order of the launches, as a step of a plan.
+    ///
+    /// # Errors
+    /// The driver's error.
+    ///
+    /// # Panics
+    /// If the part is not inside the range.
+    pub fn fill_in_order(
+        &mut self,
+        offset: usize,
+        bytes: usize,
+        value: u8,
+    ) -> Result<(), DriverError> {
+        assert!(self.contains_range(offset, bytes), "a fill stays inside");
+        let address = self.base + offset as u64;
+        // SAFETY: the part lies inside the range, which is alive; the null stream is the context's own.
+        let filled = unsafe { result::memset_d8_async(address, value, bytes, ptr::null_mut()) };
+        checked("cuMemsetD8Async", filled)
     }
 
     /// Sets `bytes` bytes, starting at `offset`, to one value.
