@@ -39,4 +39,5 @@ pub mod statistics;
 pub mod task;
 pub mod timing;
 pub mod tools;
+pub mod tuner;
 pub mod verdict;
