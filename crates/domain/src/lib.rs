@@ -30,6 +30,7 @@ pub mod patch;
 pub mod plan;
 pub mod policy;
 pub mod problem;
+pub mod recorded;
 pub mod reply;
 pub mod role;
 pub mod search;
