@@ -38,6 +38,11 @@ fn kernel(title: &str, phase: &str, tunables: &[(&str, &[i64])]) -> String {
 }
 
 fn task() -> Task {
+    let files = task_files();
+    Task::load(&Bundle { files }).expect("the folder is whole")
+}
+
+fn task_files() -> BTreeMap<String, String> {
     let task = r#"
 name = "t"
 [dims]
@@ -58,7 +63,7 @@ name = "parallelism"
 [[phase]]
 name = "memory"
 "#;
-    let files = BTreeMap::from([
+    BTreeMap::from([
         ("task.toml".to_owned(), task.to_owned()),
         ("reference.cu".to_owned(), kernel("r", "parallelism", &[])),
         ("check.cu".to_owned(), kernel("c", "parallelism", &[])),
@@ -79,8 +84,7 @@ name = "memory"
             ),
         ),
         ("playbook/03.cu".to_owned(), kernel("vector", "memory", &[])),
-    ]);
-    Task::load(&Bundle { files }).expect("the folder is whole")
+    ])
 }
 
 /// A run whose candidates are judged by a function of (operator, configuration).
@@ -335,6 +339,45 @@ fn a_baseline_that_nobody_could_evaluate_fails_the_run_with_the_cause() {
     assert_eq!(run.candidates.len(), 1);
     let reason = "the baseline could not be evaluated: no disk";
     assert_eq!(end, Action::Fail(reason.to_owned()));
+}
+
+#[test]
+fn a_sweep_beyond_its_budget_is_steered_by_what_it_found() {
+    let bundle = {
+        let choices: &[i64] = &[1, 2, 4, 8, 16, 32, 64, 128];
+        let mut files = task_files();
+        files.insert(
+            "baseline.cu".to_owned(),
+            kernel(
+                "b",
+                "parallelism",
+                &[("A", choices), ("B", choices), ("C", choices)],
+            ),
+        );
+        Bundle { files }
+    };
+    let task = Task::load(&bundle).expect("the folder is whole");
+    // The fastest of 512 is A = 32, B = 4, C = 16; every step of a factor of two away costs a fifth.
+    let speedup = |configuration: &BTreeMap<String, i64>| {
+        let steps = |name: &str, best: f64| ((configuration[name] as f64).log2() - best).abs();
+        4.0 * 0.8_f64.powf(steps("A", 5.0) + steps("B", 2.0) + steps("C", 4.0))
+    };
+    let mut steered = Vec::new();
+    for seed in 0..4 {
+        let mut run = Rehearsal::new(&task, Method::Sweep, 60);
+        run.seed = seed;
+        let (_, end) = run.run(|operator, configuration| match operator {
+            Operator::Baseline => accepted(1.0),
+            _ if configuration["A"] == 128 => EntryState::Rejected(VerdictKind::LaunchRejected),
+            _ => accepted(speedup(configuration)),
+        });
+        assert_eq!(end, Action::Finish(StopReason::Trials));
+        let found = run.candidates.iter().filter_map(Entry::speedup);
+        steered.push(found.fold(0.0, f64::max));
+    }
+    // A random sample of 60 finds the fastest in one search of nine.
+    let optimal = steered.iter().filter(|found| **found > 3.99).count();
+    assert!(optimal >= 3, "{steered:?}");
 }
 
 #[test]

@@ -7,12 +7,16 @@ use rand_chacha::ChaCha8Rng;
 use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason};
 use crate::candidate::KernelSource;
 use crate::plan::Configuration;
+use crate::tuner::{Outcome, Space, Strategy, Tuner};
 
 /// The most configurations of one sweep.
 const MAX_CONFIGURATIONS: usize = 4096;
+/// Configurations that are evaluated at a time where the tuner chooses them. It waits for all of
+/// them, so that the order in which verdicts arrive changes nothing.
+const WAVE: usize = 4;
 
-/// The method: evaluates the start file, then its configurations in an order that the seed
-/// decides, so that a budget smaller than the space samples it without a bias.
+/// The method: evaluates the start file, then its configurations. Where the trials left cover them,
+/// all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
 pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
     let (file, source, root) = match run.start.filter(|start| *start != "baseline.cu") {
         None => ("baseline.cu", &run.task.baseline, &run.candidates[0]),
@@ -31,16 +35,90 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
     let names = source.plan().tunables.keys().cloned().collect::<Vec<_>>();
     let mut missing = missing(run, source, root, &names, file);
     missing.shuffle(&mut ChaCha8Rng::seed_from_u64(run.seed));
+    let waiting = run
+        .sweep_of(root.id)
+        .any(|entry| entry.state == EntryState::Pending);
+    if missing.len() > run.trials_left() as usize {
+        if waiting {
+            return Plan::Wait;
+        }
+        missing = chosen(run, root, missing);
+    }
     if !missing.is_empty() {
         Plan::Propose(missing)
-    } else if run
-        .sweep_of(root.id)
-        .any(|entry| entry.state == EntryState::Pending)
-    {
+    } else if waiting {
         Plan::Wait
     } else {
         Plan::Exhausted(StopReason::Exhausted)
     }
+}
+
+/// The proposals that the tuner chooses next, of those that are missing.
+fn chosen(run: &RunSnapshot<'_>, root: &Entry, missing: Vec<Proposal>) -> Vec<Proposal> {
+    let tried: Vec<&Entry> = std::iter::once(root).chain(run.sweep_of(root.id)).collect();
+    let known = tried.iter().map(|entry| &entry.configuration);
+    let open = missing.iter().map(|proposal| &proposal.configuration);
+    // Proposals are in random order; sorted, the same configurations are the same space at each call.
+    let mut all: Vec<&Configuration> = known.chain(open).collect();
+    all.sort_unstable();
+    all.dedup();
+    let axes: Vec<Vec<i64>> = root
+        .configuration
+        .keys()
+        .map(|name| {
+            let mut values: Vec<i64> = all
+                .iter()
+                .filter_map(|one| one.get(name))
+                .copied()
+                .collect();
+            values.sort_unstable();
+            values.dedup();
+            values
+        })
+        .collect();
+    let choices = |configuration: &Configuration| -> Vec<u16> {
+        let choice = |(value, axis): (&i64, &Vec<i64>)| {
+            let at = axis
+                .iter()
+                .position(|other| other == value)
+                .unwrap_or_default();
+            u16::try_from(at).unwrap_or(u16::MAX)
+        };
+        configuration.values().zip(&axes).map(choice).collect()
+    };
+    let values = axes
+        .iter()
+        .map(|axis| axis.iter().map(|value| *value as f64).collect());
+    let Ok(space) = Space::new(values.collect(), all.iter().map(|one| choices(one))) else {
+        return missing;
+    };
+    let mut tuner = Tuner::new(&space, Strategy::default(), run.seed);
+    for entry in tried {
+        let Some(point) = space.find(&choices(&entry.configuration)) else {
+            continue;
+        };
+        tuner.tell(
+            point,
+            entry
+                .speedup()
+                .map_or(Outcome::Invalid, |speedup| Outcome::Valid(1.0 / speedup)),
+        );
+    }
+    let wave: Vec<&Configuration> = std::iter::from_fn(|| tuner.ask())
+        .take(WAVE)
+        .map(|point| all[point])
+        .collect();
+    let position =
+        |proposal: &Proposal| wave.iter().position(|one| **one == proposal.configuration);
+    let mut proposals: Vec<(usize, Proposal)> = missing
+        .iter()
+        .filter_map(|proposal| Some((position(proposal)?, proposal.clone())))
+        .collect();
+    proposals.sort_by_key(|(position, _)| *position);
+    proposals
+        .into_iter()
+        .map(|(_, proposal)| proposal)
+        .collect()
 }
 
 fn start_proposal(run: &RunSnapshot<'_>, file: &str, source: &KernelSource) -> Proposal {
