@@ -3,6 +3,7 @@
 //! [`KernelSource::parse`] is the only way in. What it lets through is text of bounded size
 //! without NUL, with a plan that is well-formed; nothing downstream checks that again.
 
+mod constants;
 mod front_matter;
 
 use std::ops::Range;
@@ -10,8 +11,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use self::front_matter::{RawFront, Reader};
-use crate::decode_message::{self, Syntax};
+use self::front_matter::Front;
 use crate::digest::Digest;
 use crate::plan::{Configuration, LaunchPlan};
 use crate::problem::{Problem, Problems};
@@ -35,10 +35,11 @@ pub struct KernelSource {
     idea: Option<Idea>,
     step: Option<PlaybookStep>,
     expect: Option<Expectation>,
+    notes: Vec<String>,
 }
 
 /// The author's expectation, written down before anything is measured.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Idea {
     /// A few words for lists and commit messages.
@@ -91,34 +92,26 @@ impl KernelSource {
             return Err(Problem::at(file, &text, offset, "a NUL byte", "remove it").into());
         }
         let front = find_front_matter(file, &text)?;
-        let start = front.start;
-        let raw: RawFront = toml::from_str(&text[front.clone()]).map_err(|error| {
-            let offset = start + error.span().map_or(0, |span| span.start);
-            Problem::at(
-                file,
-                &text,
-                offset,
-                decode_message::describe(error.message(), Syntax::Toml),
-                "see docs/reference/candidate-format.md for the front matter's keys",
-            )
-        })?;
-        let mut reader = Reader {
-            file,
-            text: &text,
-            start,
-            problems: Vec::new(),
-        };
-        let plan = reader.plan(&raw);
-        if !reader.problems.is_empty() {
-            return Err(Problems(reader.problems));
-        }
+        let Front {
+            mut plan,
+            idea,
+            step,
+            expect,
+            mut notes,
+        } = front_matter::read(file, &text[front.clone()])?;
+        let body_offset = next_line(&text, front.end);
+        plan.constants = constants::find(&plan, &text[body_offset..]);
+        notes.extend(plan.constants.iter().map(|(name, value)| {
+            format!("{name} = {value} in the plan was taken from the code's definition of {name}")
+        }));
         Ok(Self {
-            body_offset: next_line(&text, front.end),
+            body_offset,
             front,
             plan,
-            idea: raw.idea,
-            step: raw.step,
-            expect: raw.expect,
+            idea,
+            step,
+            expect,
+            notes,
             text,
         })
     }
@@ -164,6 +157,12 @@ impl KernelSource {
     /// The verdict a broken variant must get.
     pub fn expectation(&self) -> Option<&Expectation> {
         self.expect.as_ref()
+    }
+
+    /// One sentence for each place where the front matter departs from the documented form and was
+    /// read all the same.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The digest that identifies the program and the way it is launched: exactly the bytes that the

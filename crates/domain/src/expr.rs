@@ -32,6 +32,8 @@ enum Node {
     Name(String),
     Negate(Box<Node>),
     Binary(Operator, Box<Node>, Box<Node>),
+    /// `condition ? one : other`.
+    Choice(Box<[Node; 3]>),
     Call(Function, Vec<Node>),
 }
 
@@ -42,6 +44,29 @@ enum Operator {
     Multiply,
     Divide,
     Remainder,
+    Less,
+    AtMost,
+    Greater,
+    AtLeast,
+    Equal,
+    Unequal,
+}
+
+impl Operator {
+    /// The result of a comparison; none for arithmetic.
+    fn compare<T: PartialOrd>(self, left: &T, right: &T) -> Option<bool> {
+        Some(match self {
+            Self::Less => left < right,
+            Self::AtMost => left <= right,
+            Self::Greater => left > right,
+            Self::AtLeast => left >= right,
+            Self::Equal => left == right,
+            Self::Unequal => left != right,
+            Self::Add | Self::Subtract | Self::Multiply | Self::Divide | Self::Remainder => {
+                return None;
+            }
+        })
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +76,70 @@ enum Function {
     Maximum,
     SquareRoot,
     PowerOfTwo,
+    /// The ceiling of a quotient: `ceil(a / b)`.
+    Ceiling,
+    SizeOf,
 }
+
+/// Comparisons, the longer ones first.
+const COMPARISONS: &[(&str, Operator)] = &[
+    ("<=", Operator::AtMost),
+    (">=", Operator::AtLeast),
+    ("==", Operator::Equal),
+    ("!=", Operator::Unequal),
+    ("<", Operator::Less),
+    (">", Operator::Greater),
+];
+/// Bytes of the types that `sizeof` takes.
+const SIZES: &[(&[&str], i64)] = &[
+    (
+        &["char", "signed char", "unsigned char", "int8_t", "uint8_t"],
+        1,
+    ),
+    (
+        &[
+            "half",
+            "__half",
+            "__nv_bfloat16",
+            "short",
+            "unsigned short",
+            "f16",
+            "bf16",
+        ],
+        2,
+    ),
+    (
+        &[
+            "float",
+            "int",
+            "unsigned",
+            "unsigned int",
+            "half2",
+            "__half2",
+            "__nv_bfloat162",
+            "f32",
+            "i32",
+            "u32",
+            "int32_t",
+            "uint32_t",
+        ],
+        4,
+    ),
+    (
+        &[
+            "double",
+            "long long",
+            "unsigned long long",
+            "float2",
+            "int2",
+            "f64",
+            "i64",
+            "size_t",
+        ],
+        8,
+    ),
+    (&["float4", "int4", "uint4", "double2"], 16),
+];
 
 /// The reasons why an expression has no value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -105,7 +193,7 @@ impl Expr {
             offset: 0,
             depth: 0,
         };
-        let root = parser.sum()?;
+        let root = parser.choice()?;
         parser.skip_space();
         if parser.offset < text.len() {
             return Err(parser.unexpected("an operator or the end of the expression"));
@@ -175,6 +263,9 @@ impl Expr {
                     self.integer_at(left, scope)?,
                     self.integer_at(right, scope)?,
                 );
+                if let Some(truth) = operator.compare(&left, &right) {
+                    return Ok(i64::from(truth));
+                }
                 match operator {
                     Operator::Add => left.checked_add(right).ok_or_else(overflow),
                     Operator::Subtract => left.checked_sub(right).ok_or_else(overflow),
@@ -182,8 +273,13 @@ impl Expr {
                     Operator::Divide if right == 0 => Err(by_zero()),
                     Operator::Divide => left.checked_div(right).ok_or_else(overflow),
                     Operator::Remainder if right == 0 => Err(by_zero()),
-                    Operator::Remainder => left.checked_rem(right).ok_or_else(overflow),
+                    _ => left.checked_rem(right).ok_or_else(overflow),
                 }
+            }
+            Node::Choice(parts) => {
+                let [condition, one, other] = parts.as_ref();
+                let holds = self.integer_at(condition, scope)? != 0;
+                self.integer_at(if holds { one } else { other }, scope)
             }
             Node::Call(function, arguments) => {
                 let values = arguments
@@ -215,13 +311,21 @@ impl Expr {
             Node::Negate(inner) => -self.scalar_at(inner, scope)?,
             Node::Binary(operator, left, right) => {
                 let (left, right) = (self.scalar_at(left, scope)?, self.scalar_at(right, scope)?);
+                if let Some(truth) = operator.compare(&left, &right) {
+                    return Ok(f64::from(u8::from(truth)));
+                }
                 match operator {
                     Operator::Add => left + right,
                     Operator::Subtract => left - right,
                     Operator::Multiply => left * right,
                     Operator::Divide => left / right,
-                    Operator::Remainder => left % right,
+                    _ => left % right,
                 }
+            }
+            Node::Choice(parts) => {
+                let [condition, one, other] = parts.as_ref();
+                let holds = self.scalar_at(condition, scope)? != 0.0;
+                self.scalar_at(if holds { one } else { other }, scope)?
             }
             Node::Call(function, arguments) => {
                 let values = arguments
@@ -285,6 +389,7 @@ fn collect_names<'a>(node: &'a Node, names: &mut Vec<&'a str>) {
             collect_names(left, names);
             collect_names(right, names);
         }
+        Node::Choice(parts) => parts.iter().for_each(|node| collect_names(node, names)),
         Node::Call(_, arguments) => arguments.iter().for_each(|node| collect_names(node, names)),
     }
 }
@@ -296,6 +401,54 @@ struct Parser<'a> {
 }
 
 impl Parser<'_> {
+    fn choice(&mut self) -> Result<Node, ExprError> {
+        let condition = self.comparison()?;
+        if self.peek() != Some('?') {
+            return Ok(condition);
+        }
+        self.offset += 1;
+        self.depth += 1;
+        if self.depth > MAX_DEPTH {
+            return Err(self.too_deep());
+        }
+        let one = self.choice()?;
+        self.expect(':')?;
+        let other = self.choice()?;
+        self.depth -= 1;
+        Ok(Node::Choice(Box::new([condition, one, other])))
+    }
+
+    fn comparison(&mut self) -> Result<Node, ExprError> {
+        let left = self.sum()?;
+        self.skip_space();
+        let rest = &self.text[self.offset..];
+        let found = COMPARISONS.iter().find(|(text, _)| rest.starts_with(text));
+        let Some((text, operator)) = found else {
+            return Ok(left);
+        };
+        self.offset += text.len();
+        Ok(Node::Binary(
+            *operator,
+            Box::new(left),
+            Box::new(self.sum()?),
+        ))
+    }
+
+    /// The size of a type in bytes, after the opening parenthesis of `sizeof`.
+    fn size_of(&mut self, start: usize) -> Result<Node, ExprError> {
+        let end = self.text[self.offset..].find(')');
+        let name = end.map(|end| self.text[self.offset..self.offset + end].trim());
+        let size = name.and_then(|name| SIZES.iter().find(|(names, _)| names.contains(&name)));
+        let Some((_, bytes)) = size else {
+            return Err(ExprError::Syntax {
+                offset: start,
+                message: "sizeof takes the name of a type, such as float or __half".to_owned(),
+            });
+        };
+        self.offset += end.map_or(0, |end| end + 1);
+        Ok(Node::Integer(*bytes))
+    }
+
     fn sum(&mut self) -> Result<Node, ExprError> {
         let mut left = self.product()?;
         loop {
@@ -319,6 +472,10 @@ impl Parser<'_> {
                 _ => return Ok(left),
             };
             self.offset += 1;
+            // `//` is Python's division of integers.
+            if operator == Operator::Divide && self.text[self.offset..].starts_with('/') {
+                self.offset += 1;
+            }
             left = Node::Binary(operator, Box::new(left), Box::new(self.factor()?));
         }
     }
@@ -326,9 +483,7 @@ impl Parser<'_> {
     fn factor(&mut self) -> Result<Node, ExprError> {
         self.depth += 1;
         if self.depth > MAX_DEPTH {
-            return Err(self.error(format!(
-                "an expression nests at most {MAX_DEPTH} levels deep"
-            )));
+            return Err(self.too_deep());
         }
         let node = match self.peek() {
             Some('-') => {
@@ -337,7 +492,7 @@ impl Parser<'_> {
             }
             Some('(') => {
                 self.offset += 1;
-                let inner = self.sum()?;
+                let inner = self.choice()?;
                 self.expect(')')?;
                 inner
             }
@@ -376,8 +531,11 @@ impl Parser<'_> {
         if self.peek() != Some('(') {
             return Ok(Node::Name(name));
         }
-        let (function, arity) = match name.as_str() {
-            "cdiv" => (Function::CeilingDivide, 2),
+        let plain: String = name.chars().filter(|c| *c != '_').collect();
+        let (function, arity) = match plain.to_ascii_lowercase().as_str() {
+            "cdiv" | "ceildiv" | "divceil" | "divup" | "divroundup" => (Function::CeilingDivide, 2),
+            "ceil" => (Function::Ceiling, 1),
+            "sizeof" => (Function::SizeOf, 1),
             "min" => (Function::Minimum, 2),
             "max" => (Function::Maximum, 2),
             "sqrt" => (Function::SquareRoot, 1),
@@ -386,18 +544,38 @@ impl Parser<'_> {
                 return Err(ExprError::Syntax {
                     offset: start,
                     message: format!(
-                        "unknown function {name:?}; there are cdiv, min, max, sqrt and exp2"
+                        "unknown function {name:?}; there are cdiv, min, max, sizeof, sqrt and exp2"
                     ),
                 });
             }
         };
         self.expect('(')?;
-        let mut arguments = vec![self.sum()?];
+        if function == Function::SizeOf {
+            return self.size_of(start);
+        }
+        let mut arguments = vec![self.choice()?];
         while self.peek() == Some(',') {
             self.offset += 1;
-            arguments.push(self.sum()?);
+            arguments.push(self.choice()?);
         }
         self.expect(')')?;
+        // The least or greatest of more than two.
+        while arguments.len() > 2 && matches!(function, Function::Minimum | Function::Maximum) {
+            let rest = arguments.split_off(arguments.len() - 2);
+            arguments.push(Node::Call(function, rest));
+        }
+        if let (Function::Ceiling, [Node::Binary(Operator::Divide, left, right)]) =
+            (function, arguments.as_slice())
+        {
+            let parts = vec![left.as_ref().clone(), right.as_ref().clone()];
+            return Ok(Node::Call(Function::CeilingDivide, parts));
+        }
+        if function == Function::Ceiling {
+            return Err(ExprError::Syntax {
+                offset: start,
+                message: "ceil takes a quotient; write cdiv(a, b)".to_owned(),
+            });
+        }
         if arguments.len() != arity {
             return Err(ExprError::Syntax {
                 offset: start,
@@ -427,6 +605,12 @@ impl Parser<'_> {
             return Ok(());
         }
         Err(self.unexpected(&format!("'{wanted}'")))
+    }
+
+    fn too_deep(&self) -> ExprError {
+        self.error(format!(
+            "an expression nests at most {MAX_DEPTH} levels deep"
+        ))
     }
 
     fn unexpected(&mut self, wanted: &str) -> ExprError {

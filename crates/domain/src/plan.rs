@@ -30,6 +30,8 @@ pub struct LaunchPlan {
     pub workspaces: BTreeMap<String, Workspace>,
     /// Declared search space by macro name.
     pub tunables: BTreeMap<String, Tunable>,
+    /// Constants of the code that expressions mention, where the task has no dim of the name.
+    pub constants: BTreeMap<String, i64>,
 }
 
 /// One step of an execution.
@@ -68,7 +70,7 @@ pub struct KernelStep {
 }
 
 /// One argument as written.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Argument {
     /// A tensor, workspace, dim (as i32) or scalar, by name.
     Named(String),
@@ -76,6 +78,27 @@ pub enum Argument {
     Dim {
         /// The dim.
         dim: String,
+        /// Its type in the kernel's signature.
+        dtype: Dtype,
+    },
+    /// A number of the plan's own.
+    Number(Number),
+}
+
+/// A number that a plan passes to a kernel.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Number {
+    /// An integer expression, passed as i32 or i64.
+    Whole {
+        /// The expression.
+        value: Expr,
+        /// Its type in the kernel's signature.
+        dtype: Dtype,
+    },
+    /// A literal, passed as f32 or f64.
+    Real {
+        /// The literal.
+        value: f64,
         /// Its type in the kernel's signature.
         dtype: Dtype,
     },
@@ -260,8 +283,7 @@ impl LaunchPlan {
     /// Gives every expression its value for one case, and checks all of them against the device.
     ///
     /// # Errors
-    /// A [`PlanError`] that names the entry: an expression without a value, a value outside
-    /// the device's limits, a name nobody declares.
+    /// The first of the defects that [`LaunchPlan::resolve_all`] finds.
     pub fn resolve(
         &self,
         task: &Task,
@@ -269,8 +291,26 @@ impl LaunchPlan {
         configuration: &Configuration,
         limits: &Limits,
     ) -> Result<ResolvedPlan, PlanError> {
-        self.distinct_names(task, dims)?;
-        let mut scope: Scope = dims.clone();
+        self.resolve_all(task, dims, configuration, limits)
+            .map_err(|mut errors| errors.swap_remove(0))
+    }
+
+    /// Gives every expression its value for one case, and checks all of them against the device.
+    ///
+    /// # Errors
+    /// Every defect, at least one; a [`PlanError`] names the entry: an expression without a value, a
+    /// value outside the device's limits, a name that nothing declares.
+    pub fn resolve_all(
+        &self,
+        task: &Task,
+        dims: &BTreeMap<String, i64>,
+        configuration: &Configuration,
+        limits: &Limits,
+    ) -> Result<ResolvedPlan, Vec<PlanError>> {
+        self.distinct_names(task, dims)
+            .map_err(|error| vec![error])?;
+        let mut scope: Scope = self.constants.clone();
+        scope.extend(dims.clone());
         scope.extend(
             configuration
                 .iter()
@@ -284,27 +324,38 @@ impl LaunchPlan {
             scope,
             limits,
         };
+        let mut errors = Vec::new();
         let workspaces = self
             .workspaces
             .iter()
-            .map(|(name, workspace)| resolver.workspace(name, workspace))
-            .collect::<Result<_, _>>()?;
+            .filter_map(|(name, workspace)| {
+                let resolved = resolver.workspace(name, workspace);
+                resolved.map_err(|error| errors.push(error)).ok()
+            })
+            .collect();
         let steps = self
             .steps
             .iter()
             .enumerate()
             .map(|(index, step)| match step {
-                Step::Kernel(kernel) => resolver.launch(index, kernel).map(ResolvedStep::Kernel),
+                Step::Kernel(kernel) => {
+                    ResolvedStep::Kernel(resolver.launch(index, kernel, &mut errors))
+                }
                 Step::Memset { buffer, byte } => {
-                    resolver.require_buffer(&format!("launch {} (memset)", index + 1), buffer)?;
-                    Ok(ResolvedStep::Memset {
+                    let place = format!("launch {} (memset)", index + 1);
+                    errors.extend(resolver.require_buffer(&place, buffer).err());
+                    ResolvedStep::Memset {
                         buffer: buffer.clone(),
                         byte: *byte,
-                    })
+                    }
                 }
             })
-            .collect::<Result<_, _>>()?;
-        Ok(ResolvedPlan { workspaces, steps })
+            .collect();
+        if errors.is_empty() {
+            Ok(ResolvedPlan { workspaces, steps })
+        } else {
+            Err(errors)
+        }
     }
 
     /// An argument names one thing: a workspace must not hide a tensor, nor a tunable a dim.
@@ -388,79 +439,79 @@ impl Resolver<'_> {
         })
     }
 
-    fn launch(&self, index: usize, step: &KernelStep) -> Result<ResolvedLaunch, PlanError> {
+    /// The numbers of a launch. A defect is added to `errors`, and 1 or nothing stands in its place.
+    fn launch(
+        &self,
+        index: usize,
+        step: &KernelStep,
+        errors: &mut Vec<PlanError>,
+    ) -> ResolvedLaunch {
+        let before = errors.len();
         let place = |what: &str| format!("launch {} ({}) {what}", index + 1, step.kernel);
+        let mut checked = |found: Result<u32, PlanError>| {
+            found.unwrap_or_else(|error| {
+                errors.push(error);
+                1
+            })
+        };
         let mut grid = [0; 3];
         let mut block = [0; 3];
         for (axis, name) in ["x", "y", "z"].into_iter().enumerate() {
             let limit = "the device's grid limit";
-            grid[axis] = self.ranged(
-                &place(&format!("grid.{name}")),
-                &step.grid[axis],
-                1,
-                self.limits.grid[axis],
-                limit,
-            )?;
+            let place_of_grid = place(&format!("grid.{name}"));
+            let highest = self.limits.grid[axis];
+            grid[axis] = checked(self.ranged(&place_of_grid, &step.grid[axis], 1, highest, limit));
             let limit = "the device's block limit";
-            block[axis] = self.ranged(
-                &place(&format!("block.{name}")),
-                &step.block[axis],
-                1,
-                self.limits.block[axis],
-                limit,
-            )?;
+            let place_of_block = place(&format!("block.{name}"));
+            let highest = self.limits.block[axis];
+            block[axis] =
+                checked(self.ranged(&place_of_block, &step.block[axis], 1, highest, limit));
         }
-        let threads = block.iter().map(|&n| i64::from(n)).product();
-        let most = i64::from(self.limits.threads_per_block);
-        in_range(
-            &place("threads per block"),
-            threads,
-            1,
-            most,
-            "the device's limit",
-        )?;
-        let shared_bytes = self.ranged(
+        let shared_bytes = checked(self.ranged(
             &place("shared"),
             &step.shared,
             0,
             self.limits.shared_per_block_optin,
             "the device's opt-in shared memory per block, bytes",
-        )?;
+        ));
+        if errors.len() == before {
+            let threads = block.iter().map(|&n| i64::from(n)).product();
+            let most = i64::from(self.limits.threads_per_block);
+            let place = place("threads per block");
+            errors.extend(in_range(&place, threads, 1, most, "the device's limit").err());
+        }
         let arguments = step
             .arguments
             .iter()
-            .map(|argument| self.argument(&place("args"), argument))
-            .collect::<Result<_, _>>()?;
-        Ok(ResolvedLaunch {
+            .filter_map(|argument| {
+                let resolved = self.argument(&place("args"), argument);
+                resolved.map_err(|error| errors.push(error)).ok()
+            })
+            .collect();
+        ResolvedLaunch {
             kernel: step.kernel.clone(),
             grid,
             block,
             shared_bytes,
             cooperative: step.cooperative,
             arguments,
-        })
+        }
     }
 
     fn argument(&self, place: &str, argument: &Argument) -> Result<ResolvedArgument, PlanError> {
         let (name, dtype) = match argument {
             Argument::Named(name) => (name, Dtype::I32),
             Argument::Dim { dim, dtype } => (dim, *dtype),
+            Argument::Number(Number::Whole { value, dtype }) => {
+                let found = self.value(place, value)?;
+                return integer_argument(&format!("{place}: {value}"), found, *dtype);
+            }
+            Argument::Number(Number::Real { value, dtype }) => {
+                return Ok(real_argument(*value, *dtype));
+            }
         };
         if let Some(&value) = self.dims.get(name) {
-            if dtype == Dtype::I64 {
-                return Ok(ResolvedArgument::I64(value));
-            }
-            let place = format!("{place}: dim {name}");
-            in_range(
-                &place,
-                value,
-                i64::from(i32::MIN),
-                i64::from(i32::MAX),
-                "an i32 argument",
-            )?;
-            return Ok(ResolvedArgument::I32(
-                i32::try_from(value).expect("just checked"),
-            ));
+            return integer_argument(&format!("{place}: dim {name}"), value, dtype);
         }
         if let Argument::Named(name) = argument {
             if let Some(scalar) = self.task.scalars.iter().find(|scalar| scalar.name == *name) {
@@ -473,6 +524,11 @@ impl Resolver<'_> {
                             source,
                         })?;
                 return Ok(scalar.argument(value));
+            }
+            if let Some(&value) = self.scope.get(name)
+                && !self.plan.workspaces.contains_key(name)
+            {
+                return integer_argument(&format!("{place}: {name}"), value, Dtype::I32);
             }
             self.require_buffer(place, name)?;
             return Ok(ResolvedArgument::Buffer(name.clone()));
@@ -504,6 +560,29 @@ impl Resolver<'_> {
             known: known.join(", "),
         }
     }
+}
+
+/// An integer as an argument of type i32 or i64.
+fn integer_argument(place: &str, value: i64, dtype: Dtype) -> Result<ResolvedArgument, PlanError> {
+    if dtype == Dtype::I64 {
+        return Ok(ResolvedArgument::I64(value));
+    }
+    let (lowest, highest) = (i64::from(i32::MIN), i64::from(i32::MAX));
+    in_range(place, value, lowest, highest, "an i32 argument")?;
+    let value = i32::try_from(value).expect("the range check keeps it within i32");
+    Ok(ResolvedArgument::I32(value))
+}
+
+fn real_argument(value: f64, dtype: Dtype) -> ResolvedArgument {
+    if dtype == Dtype::F64 {
+        return ResolvedArgument::F64(value);
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "the kernel's parameter is a float"
+    )]
+    let single = value as f32;
+    ResolvedArgument::F32(single)
 }
 
 fn in_range(

@@ -179,6 +179,7 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
         KernelSource::parse(bases.file, found.text).map_err(|problems| Unusable::Defective {
             problems: problems.0,
         })?;
+    notes.extend(source.notes().iter().cloned());
     if let Some(breach) = patch::outside_regions(bases.baseline, &source) {
         return Err(Unusable::FenceBroken(breach));
     }
@@ -410,7 +411,10 @@ fn planless(
             });
         }
     };
-    let is_plan = |text: &String| text.lines().any(|line| line.trim() == "[[launch]]");
+    let is_plan = |text: &String| {
+        text.lines()
+            .any(|line| matches!(line.trim(), "[[launch]]" | "[launch]"))
+    };
     let mut plans = blocks.iter().map(Block::text).filter(is_plan);
     if let (Some(plan), None) = (plans.next(), plans.next()) {
         notes.push("the launch plan was taken from a block of its own".to_owned());

@@ -249,7 +249,7 @@ fn every_defect_is_reported_with_its_place() {
         (
             "block = [128]",
             "block = []",
-            "kernel.cu:11:1: block has 0 extents",
+            "kernel.cu:14:9: block has 0 extents",
         ),
         (
             "block = [128]",
@@ -288,8 +288,8 @@ fn every_defect_is_reported_with_its_place() {
         ),
         (
             "byte = 255",
-            "bytes = 255",
-            "kernel.cu:20:1: no key is called \"bytes\"; the keys are kernel, grid, ",
+            "stream = 255",
+            "kernel.cu:20:1: no key is called \"stream\"; the keys are kernel, grid, ",
         ),
         ("extern", "\0extern", "kernel.cu:34:1: a NUL byte"),
     ];

@@ -1,339 +1,171 @@
-//! The tables of a candidate's front matter, and the check that turns them into a launch plan.
+//! The front matter of a candidate: lenient reading of its TOML, and its launch plan.
+//!
+//! A departure from the documented form that has one meaning is accepted with a note. Everything else
+//! is refused, all defects at once, each with its line and with words that need no document.
 
-use std::collections::BTreeMap;
+mod arguments;
+mod idea;
+mod keys;
+mod mend;
+mod tables;
+mod values;
 
-use serde::Deserialize;
-use toml::Spanned;
+use toml::de::{DeTable, DeValue};
 
-use super::{Expectation, Idea, PlaybookStep, is_identifier};
-use crate::dtype::Dtype;
-use crate::expr::{Expr, ExprError};
-use crate::plan::{Argument, KernelStep, LaunchPlan, MAX_STEPS, Step, Tunable, Workspace};
-use crate::problem::Problem;
+use super::{Expectation, Idea, PlaybookStep};
+use crate::cleaning;
+use crate::decode_message::{self, Syntax};
+use crate::plan::LaunchPlan;
+use crate::problem::{self, Problem, Problems};
 
-const MAX_WORKSPACES: usize = 16;
-const MAX_TUNABLES: usize = 32;
-const MAX_CHOICES: usize = 64;
+/// The longest quotation of a line in a note or a remedy, characters.
+const MAX_QUOTED: usize = 120;
 
-/// The front matter as written.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawFront {
-    #[serde(default)]
-    pub(super) launch: Vec<Spanned<RawStep>>,
-    #[serde(default)]
-    pub(super) workspace: BTreeMap<Spanned<String>, RawWorkspace>,
-    #[serde(default)]
-    pub(super) tunables: BTreeMap<Spanned<String>, RawTunable>,
+/// The contents of a front matter.
+pub(super) struct Front {
+    pub(super) plan: LaunchPlan,
     pub(super) idea: Option<Idea>,
     pub(super) step: Option<PlaybookStep>,
     pub(super) expect: Option<Expectation>,
+    /// One sentence per departure from the documented form that was accepted.
+    pub(super) notes: Vec<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawStep {
-    pub(super) kernel: Option<Spanned<String>>,
-    pub(super) grid: Option<Vec<Spanned<toml::Value>>>,
-    pub(super) block: Option<Vec<Spanned<toml::Value>>>,
-    pub(super) shared: Option<Spanned<toml::Value>>,
-    #[serde(default)]
-    pub(super) cooperative: bool,
-    pub(super) args: Option<Vec<Spanned<RawArgument>>>,
-    pub(super) memset: Option<Spanned<String>>,
-    pub(super) byte: Option<u8>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged)]
-pub(super) enum RawArgument {
-    Named(String),
-    Dim { dim: String, r#as: Dtype },
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawWorkspace {
-    pub(super) dtype: Dtype,
-    pub(super) shape: Spanned<Vec<Spanned<toml::Value>>>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct RawTunable {
-    pub(super) value: Spanned<i64>,
-    pub(super) choices: Spanned<Vec<i64>>,
-}
-
-/// Turns the raw front matter into a plan and collects every problem on the way.
-pub(super) struct Reader<'a> {
-    pub(super) file: &'a str,
-    pub(super) text: &'a str,
-    /// The offset in `text` at which the front matter starts: spans count from there.
-    pub(super) start: usize,
-    pub(super) problems: Vec<Problem>,
-}
-
-impl Reader<'_> {
-    fn report(&mut self, offset: usize, message: impl Into<String>, fix: impl Into<String>) {
-        self.problems.push(Problem::at(
-            self.file,
-            self.text,
-            self.start + offset,
+/// Reads a front matter, whose first line is line 2 of the file.
+pub(super) fn read(file: &str, text: &str) -> Result<Front, Problems> {
+    if let Ok(table) = DeTable::parse(text) {
+        let reader = Reader::new(file, text, Vec::new());
+        return reader.front(table.get_ref());
+    }
+    let mended = mend::mend(text);
+    let (table, errors) = DeTable::parse_recoverable(&mended.text);
+    let mut reader = Reader::new(file, &mended.text, mended.notes);
+    reader.mended = true;
+    for stray in mended.stray {
+        reader.refuse_line(
+            stray,
+            "this line is neither a table nor KEY = VALUE",
+            "write KEY = VALUE, or begin the line with #",
+        );
+    }
+    for error in errors {
+        let message = decode_message::describe(error.message(), Syntax::Toml);
+        let offset = error.span().map_or(0, |span| span.start);
+        if reader.has_problem_at(offset) {
+            continue;
+        }
+        reader.refuse(
+            offset,
             message,
-            fix,
-        ));
+            "write KEY = VALUE: numbers as they are, names and expressions in double quotes, lists \
+             in square brackets, such as grid = [\"cdiv(N, 256)\", 1]",
+        );
     }
+    reader.incomplete = !reader.problems.is_empty();
+    reader.front(table.get_ref())
+}
 
-    /// Checks the tables and builds the plan. Problems are added to `problems`.
-    pub(super) fn plan(&mut self, raw: &RawFront) -> LaunchPlan {
-        if raw.launch.is_empty() {
-            self.report(
-                0,
-                "the plan launches nothing",
-                "add a [[launch]] with kernel, grid, block and args",
-            );
-        }
-        if let Some(extra) = raw.launch.get(MAX_STEPS) {
-            self.report(
-                extra.span().start,
-                format!("a plan has at most {MAX_STEPS} launches"),
-                "fuse some",
-            );
-        }
-        if let Some(extra) = raw.workspace.keys().nth(MAX_WORKSPACES) {
-            self.report(
-                extra.span().start,
-                format!("a plan has at most {MAX_WORKSPACES} workspaces"),
-                "join some",
-            );
-        }
-        if let Some(extra) = raw.tunables.keys().nth(MAX_TUNABLES) {
-            self.report(
-                extra.span().start,
-                format!("a plan has at most {MAX_TUNABLES} tunables"),
-                "fix some",
-            );
-        }
-        let workspaces = raw
-            .workspace
-            .iter()
-            .map(|(name, raw)| self.workspace(name, raw))
-            .collect();
-        let tunables = raw
-            .tunables
-            .iter()
-            .map(|(name, raw)| self.tunable(name, raw))
-            .collect();
-        let steps = raw
-            .launch
-            .iter()
-            .filter_map(|step| self.step(step))
-            .collect();
-        LaunchPlan {
-            steps,
-            workspaces,
-            tunables,
+/// Reads the parsed tables, and collects problems and notes on the way.
+struct Reader<'a> {
+    file: &'a str,
+    /// The front matter that spans count in.
+    text: &'a str,
+    /// True if lines were mended before they were parsed, so that columns are not the author's.
+    mended: bool,
+    /// True if some lines could not be parsed, so that a missing key may stand in one of them.
+    incomplete: bool,
+    problems: Vec<Problem>,
+    /// Keys that are not there. They are named last, because a misspelt key may be one of them.
+    missing: Vec<Problem>,
+    notes: Vec<String>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(file: &'a str, text: &'a str, notes: Vec<String>) -> Self {
+        Self {
+            file,
+            text,
+            mended: false,
+            incomplete: false,
+            problems: Vec::new(),
+            missing: Vec::new(),
+            notes,
         }
     }
 
-    fn workspace(&mut self, name: &Spanned<String>, raw: &RawWorkspace) -> (String, Workspace) {
-        self.identifier(name);
-        if raw.shape.get_ref().is_empty() {
-            self.report(
-                raw.shape.span().start,
-                "a workspace without axes",
-                "give at least one extent",
-            );
+    fn front(mut self, root: &DeTable<'_>) -> Result<Front, Problems> {
+        let mut front = self.tables(root);
+        if self.problems.is_empty() && self.missing.is_empty() {
+            front.notes = self.notes;
+            return Ok(front);
         }
-        let shape = raw
-            .shape
-            .get_ref()
-            .iter()
-            .map(|axis| self.expr(axis))
-            .collect();
-        (
-            name.get_ref().clone(),
-            Workspace {
-                dtype: raw.dtype,
-                shape,
-            },
-        )
+        self.problems
+            .sort_by_key(|problem| (problem.line, problem.column));
+        self.problems.extend(self.missing);
+        Err(Problems(self.problems))
     }
 
-    fn tunable(&mut self, name: &Spanned<String>, raw: &RawTunable) -> (String, Tunable) {
-        self.identifier(name);
-        let choices = raw.choices.get_ref();
-        if choices.is_empty() || choices.len() > MAX_CHOICES {
-            let message = format!(
-                "a tunable has 1 to {MAX_CHOICES} choices, not {}",
-                choices.len()
-            );
-            self.report(
-                raw.choices.span().start,
-                message,
-                "list the values a sweep may try",
-            );
-        } else if !choices.contains(raw.value.get_ref()) {
-            let message = format!("the value {} is not among the choices", raw.value.get_ref());
-            self.report(
-                raw.value.span().start,
-                message,
-                "add it to choices or choose another value",
-            );
+    fn refuse(&mut self, offset: usize, message: impl Into<String>, fix: impl Into<String>) {
+        let mut problem = Problem::at(self.file, self.text, offset, message, fix);
+        problem.line += 1;
+        if self.mended {
+            problem.column = 0;
         }
-        (
-            name.get_ref().clone(),
-            Tunable {
-                value: *raw.value.get_ref(),
-                choices: choices.clone(),
-            },
-        )
+        problem.fix = cleaning::clean_line(&problem.fix, cleaning::SENTENCE_CHARACTERS);
+        self.problems.push(problem);
     }
 
-    fn step(&mut self, spanned: &Spanned<RawStep>) -> Option<Step> {
-        let raw = spanned.get_ref();
-        match (&raw.kernel, &raw.memset) {
-            (Some(kernel), None) => {
-                self.identifier(kernel);
-                if raw.byte.is_some() {
-                    self.report(
-                        spanned.span().start,
-                        "byte belongs to a memset",
-                        "remove it",
-                    );
-                }
-                let grid = self.extents(spanned, "grid", raw.grid.as_deref());
-                let block = self.extents(spanned, "block", raw.block.as_deref());
-                let shared = raw
-                    .shared
-                    .as_ref()
-                    .map_or(Expr::constant(0), |shared| self.expr(shared));
-                if raw.args.is_none() {
-                    self.report(
-                        spanned.span().start,
-                        "the launch has no args",
-                        "list the kernel's arguments in order",
-                    );
-                }
-                let arguments = raw
-                    .args
-                    .iter()
-                    .flatten()
-                    .map(|argument| self.argument(argument))
-                    .collect();
-                Some(Step::Kernel(KernelStep {
-                    kernel: kernel.get_ref().clone(),
-                    grid,
-                    block,
-                    shared,
-                    cooperative: raw.cooperative,
-                    arguments,
-                }))
-            }
-            (None, Some(buffer)) => {
-                if raw.grid.is_some()
-                    || raw.block.is_some()
-                    || raw.shared.is_some()
-                    || raw.args.is_some()
-                    || raw.cooperative
-                {
-                    self.report(
-                        spanned.span().start,
-                        "a memset takes only memset and byte",
-                        "remove the other keys",
-                    );
-                }
-                Some(Step::Memset {
-                    buffer: buffer.get_ref().clone(),
-                    byte: raw.byte.unwrap_or(0),
-                })
-            }
-            _ => {
-                let fix = "name exactly one of kernel and memset";
-                self.report(
-                    spanned.span().start,
-                    "a launch that is neither a kernel nor a memset",
-                    fix,
-                );
-                None
-            }
-        }
+    /// Reports a defect of a line of the file.
+    fn refuse_line(&mut self, line: u32, message: &str, fix: &str) {
+        let mut problem = Problem::whole(self.file, message, fix);
+        problem.line = line;
+        self.problems.push(problem);
     }
 
-    fn extents(
+    /// Reports a key that is not there, unless it may stand in a line that could not be parsed.
+    fn refuse_missing(
         &mut self,
-        step: &Spanned<RawStep>,
-        key: &str,
-        values: Option<&[Spanned<toml::Value>]>,
-    ) -> [Expr; 3] {
-        let values = values.unwrap_or_default();
-        if values.is_empty() || values.len() > 3 {
-            let message = format!("{key} has {} extents", values.len());
-            self.report(
-                step.span().start,
-                message,
-                format!("write {key} = [x], [x, y] or [x, y, z]"),
-            );
-        }
-        let mut extents = [Expr::constant(1), Expr::constant(1), Expr::constant(1)];
-        for (extent, value) in extents.iter_mut().zip(values) {
-            *extent = self.expr(value);
-        }
-        extents
-    }
-
-    fn argument(&mut self, spanned: &Spanned<RawArgument>) -> Argument {
-        match spanned.get_ref() {
-            RawArgument::Named(name) => Argument::Named(name.clone()),
-            RawArgument::Dim { dim, r#as: dtype } => {
-                if !matches!(dtype, Dtype::I32 | Dtype::I64) {
-                    self.report(
-                        spanned.span().start,
-                        format!("a dim cannot be passed as {dtype}"),
-                        "use i32 or i64",
-                    );
-                }
-                Argument::Dim {
-                    dim: dim.clone(),
-                    dtype: *dtype,
-                }
-            }
+        offset: usize,
+        message: impl Into<String>,
+        fix: impl Into<String>,
+    ) {
+        if !self.incomplete {
+            self.refuse(offset, message, fix);
+            self.missing.extend(self.problems.pop());
         }
     }
 
-    fn expr(&mut self, value: &Spanned<toml::Value>) -> Expr {
-        let parsed = match value.get_ref() {
-            toml::Value::Integer(number) => Ok(Expr::constant(*number)),
-            toml::Value::String(text) => Expr::parse(text),
-            other => Err(ExprError::Syntax {
-                offset: 0,
-                message: format!(
-                    "an extent is an integer or an expression in quotes, not a {}",
-                    other.type_str()
-                ),
-            }),
-        };
-        parsed.unwrap_or_else(|error| {
-            // A string's text begins one character after its opening quote.
-            let inside = match (&error, value.get_ref()) {
-                (ExprError::Syntax { offset, .. }, toml::Value::String(_)) => *offset + 1,
-                _ => 0,
-            };
-            let fix = "use + - * / %, cdiv, min, max over dims, tunables and SM_COUNT";
-            self.report(value.span().start + inside, error.to_string(), fix);
-            Expr::constant(1)
-        })
+    /// Notes an accepted departure: the text that stands there and the form in which it was read.
+    fn note(&mut self, offset: usize, written: &str, read_as: &str) {
+        let note = format!(
+            "line {}: `{}` was read as `{}`",
+            self.line(offset),
+            cleaning::clean_line(written, MAX_QUOTED),
+            cleaning::clean_line(read_as, MAX_QUOTED)
+        );
+        self.notes.push(note);
     }
 
-    fn identifier(&mut self, name: &Spanned<String>) {
-        if !is_identifier(name.get_ref()) {
-            let message = format!("{:?} is not a C identifier", name.get_ref());
-            self.report(
-                name.span().start,
-                message,
-                "use letters, digits and underscores, at most 64",
-            );
-        }
+    fn note_ignored(&mut self, offset: usize, key: &str) {
+        let note = format!(
+            "line {}: `{}` has no effect and was ignored",
+            self.line(offset),
+            cleaning::clean_line(key, MAX_QUOTED)
+        );
+        self.notes.push(note);
+    }
+
+    fn line(&self, offset: usize) -> u32 {
+        problem::line_and_column(self.text, offset).0 + 1
+    }
+
+    fn has_problem_at(&self, offset: usize) -> bool {
+        let line = self.line(offset);
+        self.problems.iter().any(|problem| problem.line == line)
+    }
+
+    /// The text of a value as written.
+    fn written(&self, value: &toml::Spanned<DeValue<'_>>) -> &'a str {
+        self.text.get(value.span()).unwrap_or_default()
     }
 }

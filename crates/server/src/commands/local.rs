@@ -58,6 +58,7 @@ impl Subject {
             Failure::input(anyhow::anyhow!("read the task {folder}:\n{problems}"))
         })?;
         let source = propose::source(&args.file)?;
+        propose::print_notes(&args.file, &source);
         let evaluator = LocalEvaluator::open(&args.folder.data, args.seed).await?;
         let identity = TaskIdentity {
             name: task.name.clone(),

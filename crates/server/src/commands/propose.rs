@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use domain::api::{Brief, CandidateDetail, CandidateState, Event, EventKind, Submission};
-use domain::candidate::MAX_SOURCE_BYTES;
+use domain::candidate::{KernelSource, MAX_SOURCE_BYTES};
 use domain::id::CandidateId;
 use domain::verdict::VerdictKind;
 
@@ -43,8 +43,10 @@ pub(super) async fn context(args: ContextArgs) -> Ending {
 /// Proposes a kernel, and waits for its verdict if asked.
 pub(super) async fn submit(args: SubmitArgs) -> Ending {
     let client = address::client(&args.service)?;
+    let source = source(&args.file)?;
+    print_notes(&args.file, &source);
     let submission = Submission {
-        source: source(&args.file)?,
+        source,
         file: args
             .file
             .file_name()
@@ -76,6 +78,16 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
         )),
         (_, Some(VerdictKind::Accepted)) => Ok(Outcome::Accepted),
         _ => Ok(Outcome::NotAccepted),
+    }
+}
+
+/// Prints, to standard error, where a kernel's plan departs from the documented form.
+pub(super) fn print_notes(file: &Path, source: &str) {
+    let name = file.display().to_string();
+    if let Ok(parsed) = KernelSource::parse(&name, source) {
+        for note in parsed.notes() {
+            eprintln!("{}: {}", line(&name, 200), line(note, 400));
+        }
     }
 }
 

@@ -19,6 +19,9 @@ use crate::evaluate::facts::{Facts, Report};
 use crate::evaluate::tensor_size::tensor_bytes;
 use crate::evaluate::workspace;
 
+/// The most defects of a plan that its verdict names.
+const MAX_DEFECTS: usize = 8;
+
 /// A candidate that parses, with its plan for every case of this evaluation.
 pub(in crate::evaluate) struct Candidate {
     pub source: KernelSource,
@@ -62,8 +65,11 @@ fn read(context: &Context<'_>, facts: &mut Facts) -> Result<Candidate, StageStop
     for case in context.passes().cases() {
         let plan = source
             .plan()
-            .resolve(task, &case.dims, &configuration, &device.limits)
-            .map_err(|error| launch_rejected(&case.name, &error))?;
+            .resolve_all(task, &case.dims, &configuration, &device.limits)
+            .map_err(|errors| {
+                let texts = errors.iter().take(MAX_DEFECTS).map(ToString::to_string);
+                launch_rejected(&case.name, &texts.collect::<Vec<_>>().join("; "))
+            })?;
         let tensors = tensor_bytes(task, case, Dtype::bytes)?;
         let (kind, memory) = (device.kind, device.memory_bytes);
         if let Some(why) = workspace::reject(kind, memory, plan.workspace_bytes(), tensors) {
