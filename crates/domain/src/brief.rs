@@ -8,15 +8,16 @@
 mod device;
 mod feedback;
 mod profile;
-
-use std::collections::BTreeMap;
+mod requirements;
 
 use serde::{Deserialize, Serialize};
 
+use crate::candidate::KernelSource;
 use crate::cleaning;
 use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
+use crate::policy::{Feature, Rule};
 use crate::task::{Case, Enforce, Gate, GateSubject, Role, ScoredCache, Task, Use};
 use crate::timing::Timing;
 
@@ -35,6 +36,9 @@ pub struct Context {
     pub task: TaskBrief,
     /// The device, once it is known.
     pub device: Option<DeviceBrief>,
+    /// The compiler that evaluates candidates, once it is known.
+    #[serde(default)]
+    pub toolchain: Option<String>,
     /// The lessons that came with the task, as written; empty where the method shows none.
     pub seeds: String,
     /// The fastest candidate so far.
@@ -69,8 +73,24 @@ pub struct TaskBrief {
     pub cases: Vec<CaseBrief>,
     /// Headers of the task that a candidate may include.
     pub headers: Vec<String>,
-    /// The speedup over the baseline that counts as the target.
-    pub target_speedup: Option<f64>,
+    /// The code of the reference, which computes the right answer in f64; empty where it is too long.
+    #[serde(default)]
+    pub reference: String,
+    /// The limits of an output's error, a sentence each.
+    #[serde(default)]
+    pub tolerance: Vec<String>,
+    /// The kinds of values that the checks give to inputs, a line each.
+    #[serde(default)]
+    pub inputs: Vec<String>,
+    /// The features that the policy denies, with what to use in their place, a line each.
+    #[serde(default)]
+    pub denied: Vec<String>,
+    /// True if tensor cores may be used.
+    #[serde(default)]
+    pub tensor_cores: bool,
+    /// Speedups over the baseline worth reaching, the smallest first.
+    #[serde(default)]
+    pub targets: Vec<Target>,
     /// The states of the cache whose times are the score.
     #[serde(default)]
     pub cache: ScoredCache,
@@ -111,8 +131,15 @@ pub struct PhaseBrief {
     pub name: String,
     /// Gates that must hold before the next phase opens, a line each.
     pub gates: Vec<String>,
-    /// Speedups over the baseline worth reaching, such as `good 4`.
-    pub targets: Vec<String>,
+}
+
+/// A speedup over the baseline worth reaching.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The speedup.
+    pub speedup: f64,
+    /// The name of the target.
+    pub name: String,
 }
 
 /// A candidate that is shown with its code.
@@ -134,6 +161,9 @@ pub struct CandidateBrief {
     pub speedup: Option<f64>,
     /// The feedback of its evaluation; none before the first.
     pub outcome: Option<Feedback>,
+    /// Places where its plan departs from the documented form, a sentence each.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A thought with what became of it.
@@ -168,10 +198,16 @@ pub struct Attempt {
 impl Context {
     /// The context of a task on a device before any candidate.
     pub fn new(task: &Task, device: Option<&Device>) -> Self {
+        let task_brief = TaskBrief::new(task);
+        let mut device = device.map(DeviceBrief::new);
+        if let Some(device) = device.as_mut().filter(|_| !task_brief.tensor_cores) {
+            device.forget_tensor_cores();
+        }
         Self {
-            task: TaskBrief::new(task),
-            device: device.map(DeviceBrief::new),
-            seeds: cleaning::clean_text(&task.insights),
+            task: task_brief,
+            device,
+            toolchain: None,
+            seeds: requirements::without_files(&cleaning::clean_text(&task.insights)),
             best: None,
             parents: Vec::new(),
             insights: Vec::new(),
@@ -212,6 +248,9 @@ impl CandidateBrief {
             modelled: timing.is_some_and(Timing::is_modelled),
             speedup: speedup.and_then(|(timing, anchor)| timing.speedup_over(anchor)),
             outcome: evaluation.map(|evaluation| feedback(evaluation, source)),
+            notes: KernelSource::parse("candidate.cu", source)
+                .map(|parsed| parsed.notes().to_vec())
+                .unwrap_or_default(),
         }
     }
 }
@@ -269,7 +308,7 @@ impl TaskBrief {
         Self {
             name: task.name.clone(),
             title: task.title.clone(),
-            text: cleaning::clean_text(&task.context),
+            text: requirements::without_files(&cleaning::clean_text(&task.context)),
             arguments: arguments(task),
             cases: task
                 .cases
@@ -278,7 +317,12 @@ impl TaskBrief {
                 .map(CaseBrief::new)
                 .collect(),
             headers: task.headers.keys().cloned().collect(),
-            target_speedup: task.objective.target_speedup,
+            reference: requirements::reference(task),
+            tolerance: requirements::tolerance(task),
+            inputs: requirements::inputs(task),
+            denied: requirements::denied(&task.policy),
+            tensor_cores: task.policy.rule(Feature::TensorOperations) != Rule::Deny,
+            targets: requirements::targets(task),
             cache: task.objective.cache,
             gates: gates(&task.gates),
             phases: task
@@ -287,7 +331,6 @@ impl TaskBrief {
                 .map(|phase| PhaseBrief {
                     name: phase.name.clone(),
                     gates: gates(&phase.gates),
-                    targets: targets(&phase.targets),
                 })
                 .collect(),
             regions: regions(&task.baseline),
@@ -344,9 +387,10 @@ fn arguments(task: &Task) -> Vec<ArgumentBrief> {
     let dims = names.into_iter().flatten().map(|name| ArgumentBrief {
         name: name.clone(),
         parameter: "int".to_owned(),
-        what: match task.fixed_dims.get(name) {
-            Some(value) => format!("dim, always {value}"),
-            None => "dim".to_owned(),
+        what: match (task.fixed_dims.get(name), task.free_dims.get(name)) {
+            (Some(value), _) => format!("dim, always {value}"),
+            (None, Some(range)) => requirements::range(range),
+            (None, None) => "dim".to_owned(),
         },
     });
     tensors.chain(scalars).chain(dims).collect()
@@ -377,13 +421,4 @@ fn meaning(subject: GateSubject) -> &'static str {
         GateSubject::SpillBytes => "registers spilled to memory",
         GateSubject::StaticSharedBytes => "static shared memory of a block",
     }
-}
-
-fn targets(targets: &BTreeMap<String, f64>) -> Vec<String> {
-    let mut sorted: Vec<_> = targets.iter().collect();
-    sorted.sort_by(|a, b| a.1.total_cmp(b.1));
-    sorted
-        .into_iter()
-        .map(|(tier, speedup)| format!("{tier} {speedup}"))
-        .collect()
 }

@@ -22,8 +22,8 @@ use crate::statistics::Rates;
 
 pub use clocks::{Clocks, ClocksJob, ClocksReply};
 pub use compile::{
-    CompileJob, CompileReply, Compiled, Contents, DisassembleJob, Disassembly, Image, KernelCode,
-    KernelResources, MOST_STACK_BYTES, Use, Variable, VariableSpace,
+    CPP_STANDARD, CompileJob, CompileReply, Compiled, Contents, DisassembleJob, Disassembly, Image,
+    KernelCode, KernelResources, MOST_STACK_BYTES, Use, Variable, VariableSpace,
 };
 pub use run::{
     DeviceFault, Disturbance, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts,

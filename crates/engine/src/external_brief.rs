@@ -69,6 +69,9 @@ impl Engine {
             .and_then(|evaluation| evaluation.device.clone());
 
         let mut context = Context::new(&task, device.as_ref());
+        context.toolchain = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.toolchain.clone());
         let anchor = judged
             .as_ref()
             .and_then(|evaluation| evaluation.verdict.acceptance())

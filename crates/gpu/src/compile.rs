@@ -13,7 +13,7 @@ use std::path::Path;
 
 use cudarc::nvrtc::sys::nvrtcResult;
 use domain::digest::Digest;
-use domain::role::{CompileJob, CompileReply, Compiled, Image};
+use domain::role::{CPP_STANDARD, CompileJob, CompileReply, Compiled, Image};
 
 use crate::cubin;
 use crate::nvrtc::{Images, Outcome, Source, Toolchain};
@@ -108,7 +108,7 @@ fn source_name(job: &CompileJob) -> Result<CString, RoleError> {
 fn options(job: &CompileJob) -> Vec<String> {
     let mut options = vec![
         format!("-arch={}", job.architecture),
-        "-std=c++17".to_owned(),
+        format!("-std={CPP_STANDARD}"),
         "-default-device".to_owned(),
         "--device-int128".to_owned(),
         "-lineinfo".to_owned(),

@@ -75,6 +75,16 @@ impl DeviceBrief {
     }
 }
 
+impl DeviceBrief {
+    /// Removes the device's matrix units, for a task that denies them.
+    pub(super) fn forget_tensor_cores(&mut self) {
+        self.tensor_types.clear();
+        for sentences in [&mut self.has, &mut self.lacks] {
+            sentences.retain(|one| !one.starts_with("WMMA") && !one.starts_with("WGMMA"));
+        }
+    }
+}
+
 /// Operand types of `mma` by the compute capability that brought them (PTX ISA, "mma").
 const TENSOR_TYPES: &[((u32, u32), &str)] = &[
     ((7, 0), "f16 (sums in f16 or f32)"),

@@ -10,6 +10,9 @@ use crate::digest::Digest;
 use crate::policy::Feature;
 use crate::verdict::Diagnostic;
 
+/// The version of C++ in which candidates are compiled.
+pub const CPP_STANDARD: &str = "c++17";
+
 /// Compiles one source for one architecture. Needs no GPU.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CompileJob {

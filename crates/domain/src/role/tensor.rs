@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::Key;
 use crate::dtype::Dtype;
-use crate::task::Role;
+use crate::task::{Contract, Role};
 
 /// A tensor's shape and how its content is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -110,6 +110,47 @@ distributions! {
 }
 
 impl Distribution {
+    /// The values in words for the author of a kernel.
+    pub fn describe(self) -> &'static str {
+        match self {
+            Self::Normal => "normal, mean 0, deviation 1",
+            Self::Uniform => "uniform in -1..1",
+            Self::Positive => "uniform in 0..1",
+            Self::Integers => "integers -2 to 2",
+            Self::Large => "normal, deviation 100",
+            Self::Tiny => "tiny and denormal magnitudes of the type",
+            Self::HeavyTail => "99% normal, 1% a thousand times larger",
+            Self::Ties => "equal rows and sorted runs",
+            Self::IndexCoded => "each element encodes its coordinates",
+            Self::Small => "normal, scaled down to where the type still has its full precision",
+            Self::Cancellation => {
+                "large numbers of alternating sign with small ones on top, in one input, so that sums cancel"
+            }
+            Self::Huge => "up to a quarter of the type's largest number, in one input",
+            Self::Specials => "normal, with a few NaN and infinities in one input",
+            Self::Impulse => "one input is zero but for one element",
+        }
+    }
+
+    /// Returns true if the distribution provokes anything in a task with this contract.
+    pub fn applies(self, contract: &Contract) -> bool {
+        match self {
+            Self::Huge | Self::Impulse => !contract.linear_in.is_empty(),
+            Self::Specials => !contract.specials_in.is_empty(),
+            Self::Normal
+            | Self::Uniform
+            | Self::Positive
+            | Self::Integers
+            | Self::Large
+            | Self::Tiny
+            | Self::HeavyTail
+            | Self::Ties
+            | Self::IndexCoded
+            | Self::Small
+            | Self::Cancellation => true,
+        }
+    }
+
     /// Every distribution but the ordinary one, in the order of the list.
     pub fn beyond_normal() -> impl Iterator<Item = Self> + Clone {
         Self::ALL.into_iter().filter(|one| *one != Self::Normal)

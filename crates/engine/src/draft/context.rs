@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use domain::api::CandidateState;
-use domain::brief::{CandidateBrief, Context, Lesson, Repetition, outcome};
+use domain::brief::{Attempt, CandidateBrief, Context, Lesson, Repetition, feedback, outcome};
 use domain::evaluation::Evaluation;
 use domain::id::CandidateId;
 use domain::search::{Draft, Method, Operator};
@@ -64,6 +64,33 @@ impl<'a> RecordCache<'a> {
         ))
     }
 
+    /// The candidates of a chain of repairs before its last one, the oldest first, with the reasons why
+    /// they failed.
+    async fn failed_before(&mut self, last: &[CandidateId]) -> Result<Vec<Attempt>, EngineError> {
+        let mut attempts = Vec::new();
+        let mut next = last.first().copied();
+        while let Some(id) = next {
+            let record = self.record(id).await?;
+            if record.summary.operator != Operator::Repair {
+                break;
+            }
+            next = record.summary.parents.first().copied();
+            if let Some(before) = next {
+                let record = self.record(before).await?;
+                let title = format!("{} {}", name(record), record.summary.title);
+                let failure = record.evaluation.as_ref().map(|evaluation| {
+                    let told = feedback(evaluation, &record.source);
+                    let reasons = told.details.into_iter().take(2);
+                    let parts = std::iter::once(told.summary).chain(reasons);
+                    parts.collect::<Vec<_>>().join("; ")
+                });
+                attempts.push(Attempt::new(&title, &failure.unwrap_or_default()));
+            }
+        }
+        attempts.reverse();
+        Ok(attempts)
+    }
+
     /// Collects everything that a draft's prompt may show.
     pub(super) async fn context(
         &mut self,
@@ -76,6 +103,8 @@ impl<'a> RecordCache<'a> {
         let device = device.and_then(|evaluation| evaluation.device.clone());
         let mut context = Context::new(task, device.as_ref());
         context.faithful = faithful;
+        let evaluation = self.baseline.evaluation.as_ref();
+        context.toolchain = evaluation.and_then(|evaluation| evaluation.toolchain.clone());
         if method == Method::Free {
             // No prompt of such a run shows a lesson, a repair's neither.
             context.seeds.clear();
@@ -86,6 +115,9 @@ impl<'a> RecordCache<'a> {
             for parent in &draft.parents {
                 context.parents.push(self.shown(*parent).await?);
             }
+        }
+        if draft.operator == Operator::Repair {
+            context.history = self.failed_before(&draft.parents).await?;
         }
         for id in &draft.insights {
             let record = self.record(*id).await?;

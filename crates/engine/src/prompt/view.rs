@@ -2,8 +2,9 @@
 //! the order in which parts are left out of a prompt that is too long.
 
 use domain::brief::{
-    Attempt, CandidateBrief, Context, DeviceBrief, Feedback, Lesson, Repetition, TaskBrief,
+    Attempt, CandidateBrief, Context, DeviceBrief, Feedback, Lesson, Repetition, Target, TaskBrief,
 };
+use domain::role::CPP_STANDARD;
 use domain::search::PromptStyle;
 use serde::Serialize;
 
@@ -23,6 +24,11 @@ pub(super) struct View {
     edits: bool,
     task: TaskBrief,
     device: Option<DeviceBrief>,
+    /// The compiler, once it is known.
+    toolchain: Option<String>,
+    cpp_standard: String,
+    /// The smallest target that the best candidate has not reached.
+    target: Option<Target>,
     seeds: String,
     /// Candidates with code, the best first.
     kernels: Vec<Kernel>,
@@ -49,6 +55,7 @@ struct Kernel {
     modelled: bool,
     speedup: Option<f64>,
     outcome: Option<Feedback>,
+    notes: Vec<String>,
     is_best: bool,
     /// Its number among the parents, from 1.
     parent: Option<usize>,
@@ -90,12 +97,15 @@ impl View {
             edits: !context.faithful && !external,
             task: context.task.clone(),
             device: context.device.clone(),
+            toolchain: context.toolchain.clone(),
+            cpp_standard: CPP_STANDARD.to_uppercase(),
+            target: next_target(context),
             seeds: context.seeds.clone(),
             kernels: kernels(kind, context),
             parents: context.parents.len().max(1),
             insights: context.insights.clone(),
             duplicates: context.duplicates.clone(),
-            history: if external {
+            history: if external || matches!(kind, Kind::Repair) {
                 context.history.clone()
             } else {
                 Vec::new()
@@ -113,6 +123,13 @@ impl View {
         }
         Ok(view)
     }
+}
+
+fn next_target(context: &Context) -> Option<Target> {
+    let reached = context.best.as_ref().and_then(|best| best.speedup);
+    let reached = reached.unwrap_or(1.0);
+    let open = |target: &&Target| target.speedup > reached;
+    context.task.targets.iter().find(open).cloned()
 }
 
 /// The candidates that a kind shows, each once: the best, then the parents in order.
@@ -144,6 +161,7 @@ fn kernels(kind: &Kind, context: &Context) -> Vec<Kernel> {
             modelled: shown.modelled,
             speedup: shown.speedup,
             outcome: shown.outcome.clone(),
+            notes: shown.notes.clone(),
             is_best: is_best(shown),
             parent: match parent {
                 Some(index) => Some(index + 1),
@@ -164,6 +182,7 @@ impl Kernel {
         self.time_us = None;
         self.speedup = None;
         self.outcome = None;
+        self.notes.clear();
         self.code = self.code.take().map(|code| without_idea(&code));
     }
 
@@ -245,6 +264,10 @@ pub(super) const CUTS: &[Cut] = &[
                 |outcome| &mut outcome.times,
             )
         },
+    },
+    Cut {
+        what: "the reference's code",
+        make: |view| !std::mem::take(&mut view.task.reference).is_empty(),
     },
     Cut {
         what: "lessons that came with the task",

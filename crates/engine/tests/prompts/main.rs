@@ -1,5 +1,6 @@
 //! Prompts, word for word: a change of a template shows as a change of a snapshot.
 
+mod every_task;
 mod world;
 
 use domain::brief::Context;
@@ -78,8 +79,10 @@ fn without_sources(text: &str) -> String {
     let text = files.iter().fold(text.to_owned(), |text, name| {
         text.replace(file(name).trim_end(), &format!("({name})"))
     });
-    text.replace(world::task().insights.trim(), "(insights.md)")
+    let seeds = Context::new(&world::task(), None).seeds;
+    text.replace(seeds.trim(), "(insights.md)")
         .replace(world::task().context.trim(), "(context.md)")
+        .replace(world::task().reference.body().trim(), "(reference.cu)")
 }
 
 #[test]

@@ -315,22 +315,7 @@ impl<'a> Passes<'a> {
 
     /// Returns true if a distribution provokes anything in this task.
     fn applies(&self, distribution: Distribution) -> bool {
-        let contract = &self.task.contract;
-        match distribution {
-            Distribution::Huge | Distribution::Impulse => !contract.linear_in.is_empty(),
-            Distribution::Specials => !contract.specials_in.is_empty(),
-            Distribution::Normal
-            | Distribution::Uniform
-            | Distribution::Positive
-            | Distribution::Integers
-            | Distribution::Large
-            | Distribution::Tiny
-            | Distribution::HeavyTail
-            | Distribution::Ties
-            | Distribution::IndexCoded
-            | Distribution::Small
-            | Distribution::Cancellation => true,
-        }
+        distribution.applies(&self.task.contract)
     }
 
     /// The small cases with ordinary values again: under another schedule and on the weakest bases
