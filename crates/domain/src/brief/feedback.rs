@@ -92,7 +92,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
         details: teller.details(verdict),
         diagnostics: teller.diagnostics(evaluation),
         times: timing
-            .map(|timing| profile::times(timing, &evaluation.launches))
+            .map(|timing| profile::times(timing, evaluation))
             .unwrap_or_default(),
         counters: if timing.is_some() {
             profile::counters(evaluation)

@@ -5,17 +5,20 @@ use std::collections::BTreeMap;
 
 use crate::cleaning;
 use crate::device::Device;
-use crate::evaluation::{CaseLaunches, Evaluation};
+use crate::evaluation::Evaluation;
 use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
-use crate::timing::Timing;
+use crate::statistics::Bound;
+use crate::timing::{CacheState, ModelledLaunch, Timing};
 
 /// The most launches shown for one case.
 const MAX_LAUNCHES: usize = 8;
 
-/// A line per score case, with its launches where the time model has them apart.
-pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
-    match timing {
+/// A line per score case, with its launches where the time model has them apart and with its floor where
+/// that is known, and a line with the largest bottleneck and the advice for it.
+pub(super) fn times(timing: &Timing, evaluation: &Evaluation) -> Vec<String> {
+    let launches = &evaluation.launches;
+    let mut lines: Vec<String> = match timing {
         Timing::Measured { cases, .. } => cases
             .iter()
             .map(|time| {
@@ -25,7 +28,7 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
                     time.median_us,
                     time.quartiles_us[0],
                     time.quartiles_us[1]
-                )
+                ) + &floor(evaluation, &time.case, time.cache)
             })
             .collect(),
         Timing::Modelled { cases, .. } => cases
@@ -52,10 +55,89 @@ pub(super) fn times(timing: &Timing, launches: &[CaseLaunches]) -> Vec<String> {
                     time.us
                 );
                 let line = std::iter::once(whole).chain(parts);
-                line.collect::<Vec<_>>().join("; ")
+                line.collect::<Vec<_>>().join("; ") + &floor(evaluation, &time.case, time.cache)
             })
             .collect(),
-    }
+    };
+    lines.extend(largest_bottleneck(timing));
+    lines
+}
+
+/// The floor of a case and the part of its time that the floor takes.
+fn floor(evaluation: &Evaluation, case: &str, cache: CacheState) -> String {
+    let mut floors = evaluation.floors.iter();
+    let known = floors.find(|floor| floor.case == case && floor.cache == cache);
+    let known = known.filter(|floor| floor.us > 0.0 && floor.found_us > 0.0);
+    known.map_or_else(String::new, |floor| {
+        let bound = match floor.bound {
+            Bound::Bytes => "the bytes that must move",
+            Bound::Operations => "the operations that must be done",
+            Bound::Launch => "the launch",
+        };
+        format!(
+            "; no kernel takes less than {:.5} us because of {bound}, {:.0}% of the time found",
+            floor.us,
+            100.0 * floor.us / floor.found_us
+        )
+    })
+}
+
+/// The launch and the term of the time model that take most of the modelled time, with advice.
+fn largest_bottleneck(timing: &Timing) -> Option<String> {
+    let Timing::Modelled { cases, .. } = timing else {
+        return None;
+    };
+    let launches = cases
+        .iter()
+        .flat_map(|time| time.launches.iter().map(move |launch| (time, launch)));
+    let bound = |(_, launch): &(_, &ModelledLaunch)| launch.us * launch.share;
+    let (time, launch) = launches.max_by(|one, other| bound(one).total_cmp(&bound(other)))?;
+    Some(format!(
+        "largest bottleneck (modelled): {} in {} on {}; {}",
+        bottleneck(&launch.bottleneck),
+        cleaning::clean_line(&launch.kernel, 64),
+        time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
+        advice(&launch.bottleneck)?,
+    ))
+}
+
+/// The changes that shorten a term of the time model.
+fn advice(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "issue" => {
+            "issue fewer instructions: 16-byte loads and stores, unrolled loops, index arithmetic outside of loops"
+        }
+        "fp32" | "fp16" | "fp64" => {
+            "compute less: fused multiply-adds, values that are reused instead of recomputed, faster units where the tolerance allows"
+        }
+        "integer" => "move index arithmetic out of loops, and use powers of two for strides",
+        "special" => {
+            "fewer exponentials and divisions: exp2 with a folded factor, one reciprocal for many quotients"
+        }
+        "conversion" => "convert once, in vectors of two, and keep the converted values",
+        "load_store" => "load more bytes with each instruction, and keep values in registers",
+        "tensor" => "keep the matrix units fed, and give them no padding to multiply",
+        "shared_wavefronts" => {
+            "remove bank conflicts by padding or swizzling in units of 16 bytes, and keep more in registers"
+        }
+        "l1_sectors" => {
+            "let neighbouring threads read neighbouring addresses, and reuse tiles from shared memory"
+        }
+        "l2_bytes" => {
+            "reuse more of what is loaded: larger tiles in each block, or several blocks that share a tile in turn"
+        }
+        "atomic_contention" => {
+            "reduce within a warp and a block first, or write partial results to a workspace"
+        }
+        "dram_bytes" => "move fewer bytes: fuse passes, read each input once, smaller workspaces",
+        "critical_path" => {
+            "shorten or hide the dependent chain: more blocks or warps, independent loads ahead of their use, a split of the reduction"
+        }
+        "launch" => {
+            "fewer launches: join kernels, or let the last block to finish do the second step"
+        }
+        _ => return None,
+    })
 }
 
 fn shape(launch: &LaunchFacts) -> String {

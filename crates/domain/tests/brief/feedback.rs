@@ -5,6 +5,8 @@ use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::finding::{Finding, FindingKind};
 use domain::problem::Problem;
 use domain::seeds::SeedFamily;
+use domain::statistics::{Bound, Floor};
+use domain::timing::CacheState;
 use domain::verdict::{Access, Diagnostic, Severity, Verdict, VerdictKind};
 
 use super::{SOURCE, accepted, evaluation, finding, gate, mismatch, told};
@@ -338,7 +340,27 @@ fn an_accepted_kernel_is_told_where_its_time_goes() {
         [
             "starved: 17.39223 us modelled; scale (grid 2x8, block 64) 17.39223 us, 77% of it \
              bound by critical_path (one block's dependent chain, latency that nothing hides)",
+            "largest bottleneck (modelled): critical_path (one block's dependent chain, latency that \
+             nothing hides) in scale on starved; shorten or hide the dependent chain: more blocks or \
+             warps, independent loads ahead of their use, a split of the reduction",
         ]
+    );
+    let mut bounded = accepted();
+    bounded.floors = vec![Floor {
+        case: "starved".to_owned(),
+        cache: CacheState::Cold,
+        us: 4.348_056_95,
+        bound: Bound::Bytes,
+        found_us: 17.392_227_8,
+    }];
+    let with_floor = feedback(&bounded, SOURCE).times;
+    assert_eq!(
+        with_floor[0],
+        format!(
+            "{}; no kernel takes less than 4.34806 us because of the bytes that must move, 25% of the \
+             time found",
+            told.times[0]
+        )
     );
     // 233 registers are granted as 7,680 to a warp: four blocks of two warps fit 65,536.
     assert_eq!(
