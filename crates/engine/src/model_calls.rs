@@ -28,6 +28,8 @@ use crate::{Engine, EngineError};
 /// further failure.
 const FIRST_WAIT: TimeDelta = TimeDelta::seconds(5);
 const LONGEST_WAIT: TimeDelta = TimeDelta::minutes(5);
+/// Further turns after replies whose launch plan is defective; other unusable replies get one.
+const MENDED_PLANS: u32 = 2;
 /// The most bytes of an unusable reply that the next prompt quotes.
 const QUOTED: usize = 48 << 10;
 
@@ -228,8 +230,12 @@ impl Engine {
             Ok(kernel) => return Ok(written(&primary, kernel)),
             Err(unusable) => unusable,
         };
-        let next = if call.turn == 0 {
-            self.second_turn(call, reply, &unusable).await?
+        let turns = match unusable {
+            Unusable::Defective { .. } => MENDED_PLANS,
+            _ => 1,
+        };
+        let next = if call.turn < turns {
+            self.further_turn(call, reply, &unusable).await?
         } else {
             None
         };
@@ -259,7 +265,7 @@ impl Engine {
 
     /// The call that asks the author of an unusable reply again; none if the budget or the model's
     /// context does not cover it.
-    async fn second_turn(
+    async fn further_turn(
         &self,
         call: &DueCall,
         reply: &Reply,

@@ -5,7 +5,7 @@
 //! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
 //! and the same replies give the same run, in whatever order they arrive.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -31,6 +31,8 @@ const BREEDING: [Operator; 4] = [
 const VALID_REQUIRED: usize = 2;
 /// Insights in one prompt.
 const INSIGHTS: usize = 3;
+/// The most serial repairs of one candidate. Later ones rarely find what the first ones did not.
+const MAX_REPAIRS: u32 = 4;
 /// Duplicates named in one prompt, the newest.
 const DUPLICATES: usize = 5;
 
@@ -47,8 +49,8 @@ pub struct Evolution {
     pub faithful: bool,
     /// Sampling temperature, for models that take one.
     pub temperature: f64,
-    /// Failed candidates that may be handed back to their model for a repair. Repairs are no
-    /// trials.
+    /// Serial repairs of each failed candidate, 4 at most: its model gets the candidate back with the
+    /// diagnosis. Repairs are no trials. Without effect where `faithful` is set.
     pub repairs: u32,
     /// The wording of prompts.
     pub style: PromptStyle,
@@ -63,9 +65,20 @@ impl Default for Evolution {
             generations: 10,
             faithful: false,
             temperature: 1.0,
-            repairs: 0,
+            repairs: 2,
             style: PromptStyle::Standard,
             prompt_tokens: None,
+        }
+    }
+}
+
+impl Evolution {
+    /// The most serial repairs of one failed candidate.
+    pub fn repairs_of_each(&self) -> u32 {
+        if self.faithful {
+            0
+        } else {
+            self.repairs.min(MAX_REPAIRS)
         }
     }
 }
@@ -165,7 +178,6 @@ fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     let repairs = seen
         .repairable(run.candidates.iter())
         .filter(|entry| entry.generation == current)
-        .take(repairs_left(run, run.candidates.iter()))
         .enumerate()
         .map(|(slot, failed)| seen.repair(failed, run.candidates.len() + slot))
         .collect::<Vec<_>>();
@@ -200,7 +212,25 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     while drafts.len() < in_flight {
         let place = known + planned.len();
         let entries = || run.candidates.iter().chain(&planned);
-        let absorbed = (place + 1).saturating_sub(in_flight).max(1);
+        let written = entries()
+            .filter(|entry| entry.operator.asks_model() && entry.trial)
+            .count();
+        let init = entries()
+            .filter(|entry| entry.operator == Operator::Init)
+            .count();
+        let cycle = cycle(run.method);
+        let bred = if run.method == Method::Full {
+            written - init
+        } else {
+            written
+        };
+        let is_last = bred >= run.evolution.generations as usize * cycle.len() || trials_left == 0;
+        // Behind the last slot nothing is planned but repairs, which see every verdict.
+        let absorbed = if is_last {
+            known
+        } else {
+            (place + 1).saturating_sub(in_flight).max(1)
+        };
         let prefix = &run.candidates[..absorbed.min(known)];
         if prefix
             .iter()
@@ -209,30 +239,11 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
             break;
         }
         let seen = Population::new(run, prefix, totals);
-        let failed = if repairs_left(run, entries()) > 0 {
-            seen.repairable(entries()).next()
-        } else {
-            None
-        };
-        let draft = match failed {
+        let draft = match seen.repairable(entries()).next() {
             Some(failed) => seen.repair(failed, place),
+            None if is_last => break,
             None => {
-                let written = entries()
-                    .filter(|entry| entry.operator.asks_model() && entry.trial)
-                    .count();
-                let init = entries()
-                    .filter(|entry| entry.operator == Operator::Init)
-                    .count();
-                let cycle = cycle(run.method);
                 let breeding = run.method == Method::Full && init >= INIT_SLOTS && seen.ready();
-                let bred = if run.method == Method::Full {
-                    written - init
-                } else {
-                    written
-                };
-                if bred >= run.evolution.generations as usize * cycle.len() || trials_left == 0 {
-                    break;
-                }
                 if !breeding && seen.hopeless() {
                     over = StopReason::NothingUsable;
                     break;
@@ -261,13 +272,6 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     } else {
         Plan::Exhausted(over)
     }
-}
-
-fn repairs_left<'e>(run: &RunSnapshot<'_>, entries: impl Iterator<Item = &'e Entry>) -> usize {
-    let used = entries
-        .filter(|entry| entry.operator == Operator::Repair)
-        .count();
-    (run.evolution.repairs as usize).saturating_sub(used)
 }
 
 /// The number of candidates in one generation of a method that asks models.
@@ -366,22 +370,26 @@ impl<'a> Population<'a> {
         u32::try_from(generations.len()).unwrap_or(u32::MAX)
     }
 
-    /// Failed candidates that no entry of `all` repairs yet. Each is repaired once, and a failed
-    /// repair is not repaired again.
+    /// Failed candidates that no entry of `all` repairs yet, and whose chain of repairs is not over.
     fn repairable<'e>(
         &self,
         all: impl Iterator<Item = &'e Entry>,
     ) -> impl Iterator<Item = &'a Entry> {
-        let repaired = all
-            .filter(|entry| entry.operator == Operator::Repair)
-            .filter_map(|entry| entry.parent)
-            .collect::<HashSet<_>>();
+        // A repair stands behind the candidate that it repairs.
+        let mut repaired = HashSet::new();
+        let mut depths: HashMap<CandidateId, u32> = HashMap::new();
+        for entry in all.filter(|entry| entry.operator == Operator::Repair) {
+            let before = entry.parent.and_then(|parent| depths.get(&parent));
+            depths.insert(entry.id, before.map_or(1, |depth| depth + 1));
+            repaired.extend(entry.parent);
+        }
+        let most = self.run.evolution.repairs_of_each();
         self.entries.iter().filter(move |entry| {
             matches!(entry.state, EntryState::Rejected(kind) if mendable(kind))
                 && entry.operator.asks_model()
-                && entry.operator != Operator::Repair
                 && !entry.duplicate
                 && !repaired.contains(&entry.id)
+                && depths.get(&entry.id).copied().unwrap_or(0) < most
         })
     }
 

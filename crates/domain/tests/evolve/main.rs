@@ -9,7 +9,9 @@ use domain::model::{Ceiling, Dollars, Usage};
 use domain::search::selection::{
     DistinctThoughts, draw_rank, draw_two_ranks, draw_uniform, rank_probabilities,
 };
-use domain::search::{Action, Budget, EntryState, Method, Operator, Schedule, Spend, StopReason};
+use domain::search::{
+    Action, Budget, EntryState, Evolution, Method, Operator, Schedule, Spend, StopReason,
+};
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
@@ -209,11 +211,12 @@ fn a_batch_without_a_kernel_ends_the_run_rather_than_the_budget() {
 }
 
 #[test]
-fn repairs_have_a_budget_of_their_own_and_one_chance_each() {
+fn a_failed_candidate_gets_two_serial_repairs_by_default() {
     let task = task();
+    assert_eq!(Evolution::default().repairs, 2);
     for schedule in [Schedule::Generational, Schedule::Steady { in_flight: 4 }] {
         let mut run = Rehearsal::new(&task, Method::Free);
-        run.evolution.repairs = 7;
+        run.evolution.repairs = Evolution::default().repairs;
         run.evolution.schedule = schedule;
         run.budget.trials = 10;
         run.run(
@@ -226,27 +229,49 @@ fn repairs_have_a_budget_of_their_own_and_one_chance_each() {
             },
             first,
         );
-        let mut repaired = run
-            .drafts_of(&Operator::Repair)
-            .iter()
-            .map(|draft| draft.parents[0])
-            .collect::<Vec<_>>();
-        assert!(!repaired.is_empty() && repaired.len() <= 7);
-        for id in &repaired {
-            let failed = run
-                .candidates
-                .iter()
-                .find(|entry| entry.id == *id)
-                .expect("known");
-            assert_eq!(failed.state, WRONG);
-            assert_ne!(failed.operator, Operator::Repair);
+        assert_eq!(run.trials(), 10, "repairs are no trials");
+        let state = |id| {
+            let entry = run.candidates.iter().find(|entry| entry.id == id);
+            entry.expect("known")
+        };
+        let repairs = run.candidates.iter();
+        let repairs = repairs.filter(|entry| entry.operator == Operator::Repair);
+        let mut repaired = Vec::new();
+        for repair in repairs {
+            let failed = state(repair.parent.expect("a parent"));
+            assert_eq!(failed.state, WRONG, "what cannot be mended is left");
+            assert_eq!(failed.generation, repair.generation);
+            if failed.operator == Operator::Repair {
+                let first = state(failed.parent.expect("a parent"));
+                assert_ne!(first.operator, Operator::Repair, "no third repair");
+            }
+            repaired.push(failed.id);
         }
         let count = repaired.len();
         repaired.sort();
         repaired.dedup();
-        assert_eq!(repaired.len(), count, "each has one chance");
-        assert_eq!(run.trials(), 10);
+        assert_eq!(repaired.len(), count, "a candidate is handed back once");
+        let failed = run.candidates.iter().filter(|entry| {
+            entry.state == WRONG
+                && entry.operator.asks_model()
+                && entry.operator != Operator::Repair
+        });
+        assert!(failed.clone().count() > 1);
+        assert!(failed.into_iter().all(|entry| repaired.contains(&entry.id)));
     }
+}
+
+#[test]
+fn the_published_method_repairs_nothing() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Full);
+    run.evolution.repairs = 2;
+    run.evolution.faithful = true;
+    run.run(
+        |place, _| if place % 2 == 0 { accepted(2.0) } else { WRONG }.into(),
+        first,
+    );
+    assert!(run.drafts_of(&Operator::Repair).is_empty());
 }
 
 #[test]

@@ -107,7 +107,10 @@ impl<'a> Rehearsal<'a> {
             task,
             method,
             budget: Budget::default(),
-            evolution: Evolution::default(),
+            evolution: Evolution {
+                repairs: 0,
+                ..Evolution::default()
+            },
             models: vec![model("m", 1.0)],
             candidates: Vec::new(),
             drafts: Vec::new(),

@@ -3,7 +3,7 @@
 use domain::api::{RunPreview, RunRequest};
 use domain::brief::{CandidateBrief, Context};
 use domain::problem::Problems;
-use domain::search::{Evolution, Method, Operator};
+use domain::search::{Method, Operator};
 use domain::task::Task;
 use store::StoreError;
 
@@ -59,6 +59,9 @@ impl Engine {
         }
         let mut context = Context::new(&task, device.as_ref());
         context.faithful = request.evolution.faithful;
+        context.toolchain = judged
+            .as_ref()
+            .and_then(|evaluation| evaluation.toolchain.clone());
         let idea = task.baseline.idea();
         context.best = Some(CandidateBrief::new(
             "the baseline",
@@ -86,19 +89,15 @@ impl Engine {
     }
 }
 
-/// Replies that a run pays for at most: what ends first of trials and generations, and its
-/// repairs. Second turns after replies that cannot be read come on top.
+/// Replies that a run pays for at most: what ends first of trials and generations, each with all of
+/// its repairs. Further turns after replies that cannot be read come on top.
 fn most_calls(request: &RunRequest) -> u64 {
-    let Evolution {
-        generations,
-        repairs,
-        ..
-    } = request.evolution;
+    let evolution = &request.evolution;
     let per_generation = domain::search::slots(request.method);
     let first = match request.method {
         Method::Full => domain::search::slots(Method::Insight),
         _ => 0,
     };
-    let planned = u64::from(generations) * per_generation as u64 + first as u64;
-    planned.min(u64::from(request.budget.trials)) + u64::from(repairs)
+    let planned = u64::from(evolution.generations) * per_generation as u64 + first as u64;
+    planned.min(u64::from(request.budget.trials)) * (1 + u64::from(evolution.repairs_of_each()))
 }

@@ -10,7 +10,7 @@ use domain::api::{CandidateState, CandidateSummary, RunRequest, RunState, RunVie
 use domain::evaluation::EvaluationRequest;
 use domain::id::RunId;
 use domain::model::{Dollars, ModelView, Price, Prompt, ReplyEnd, Usage};
-use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
+use domain::search::{Budget, Evolution, Method, ModelChoice, Operator, StopReason};
 use domain::verdict::{Verdict, VerdictKind};
 use engine::llm::{CallRequest, Llm, LlmError, ModelServer, Models, Position, Reply};
 use engine::{Clock, EngineError};
@@ -87,6 +87,10 @@ fn asking(method: Method, trials: u32) -> RunRequest {
             name: "m".to_owned(),
             weight: 1.0,
         }],
+        evolution: Evolution {
+            repairs: 0,
+            ..Evolution::default()
+        },
         ..request(method, trials)
     }
 }
@@ -403,6 +407,46 @@ async fn a_failed_candidate_is_handed_back_with_its_verdict() {
     assert!(told.text.contains("every seventh"), "{}", told.text);
 }
 
+#[tokio::test]
+async fn a_chain_of_repairs_is_one_lineage_and_ends_after_two() {
+    // The fourth is wrong, and so is its first repair; the eleventh and its repairs always are.
+    let (model, models) = model(|at| {
+        Ok(match at.ordinal {
+            4 => fenced(7),
+            6 => fenced(14),
+            3 => fenced(21),
+            7 | 8 | 9 => fenced(7 * at.ordinal),
+            other => fenced(other),
+        })
+    });
+    let lab = Lab::with_models(models).await;
+    let mut asked = asking(Method::Free, 5);
+    asked.evolution = Evolution::default();
+    let run = lab.launch(asked).await;
+    let view = lab.drive(run, later_is_faster).await;
+    let all = candidates(&lab, run).await;
+    assert_eq!(view.trials, 5, "repairs are no trials");
+    let chains: Vec<_> = all
+        .iter()
+        .filter(|candidate| candidate.operator == Operator::Repair)
+        .map(|repair| {
+            let parent = all.iter().find(|other| repair.parents == [other.id]);
+            (repair.ordinal, parent.expect("a parent").ordinal)
+        })
+        .collect();
+    // Both failures of the generation are handed back first, then both repairs that failed too.
+    assert_eq!(chains, [(6, 3), (7, 4), (8, 6), (9, 7)]);
+    assert_eq!(view.spend.calls, 9);
+    let heard = model.heard.lock().expect("nobody panics with it").clone();
+    let told = |ordinal| {
+        let prompt: &Prompt = &heard[&Position { ordinal, turn: 0 }];
+        prompt.messages.last().expect("a message").text.clone()
+    };
+    assert!(!told(6).contains("Repairs that failed"), "{}", told(6));
+    assert!(told(8).contains("Repairs that failed"), "{}", told(8));
+    assert!(told(8).contains("every seventh"), "{}", told(8));
+}
+
 /// A change that makes a valid request invalid.
 type Change = fn(&mut RunRequest);
 
@@ -454,5 +498,9 @@ async fn a_preview_says_what_the_first_call_of_the_next_run_says() {
         };
         assert_eq!(preview.prompt, heard[&first]);
         assert_eq!((preview.unknown.len(), preview.calls), (0, 3));
+        let mut mended = asking(method, 3);
+        mended.evolution.repairs = 2;
+        let preview = lab.engine.preview(&mended).await.expect("a prompt");
+        assert_eq!(preview.calls, 9, "each may be repaired twice");
     }
 }

@@ -124,7 +124,7 @@ pub struct AskingArgs {
     /// Sampling temperature, from 0 to 2, for models that take one. By default 1.
     #[arg(long, value_name = "T", allow_negative_numbers = true, value_parser = decimal)]
     pub temperature: Option<f64>,
-    /// Number of failed candidates that their model may repair. By default 0.
+    /// Serial repairs of each failed candidate by its model, 4 at most. By default 2.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub repairs: Option<u32>,
     /// Wording of the prompts.

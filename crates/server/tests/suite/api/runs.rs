@@ -108,7 +108,7 @@ async fn a_run_is_created_once_for_each_key() {
         "faithful": false,
         "generations": 10,
         "prompt_tokens": null,
-        "repairs": 0,
+        "repairs": 2,
         "schedule": {
           "mode": "generational"
         },

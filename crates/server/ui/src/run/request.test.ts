@@ -18,7 +18,7 @@ describe("a request", () => {
     const request = requestOf(form({ method: "full", models: { fast: 2, deep: null }, dollars: 3, wall_minutes: 1.5 }));
     expect(request.models).toEqual([{ name: "fast", weight: 2 }, { name: "deep" }]);
     expect(request.budget).toEqual({ trials: 45, dollars: 3, wall_seconds: 90 });
-    expect(request.evolution).toMatchObject({ schedule: { mode: "generational" }, generations: 10, repairs: 0, style: "standard" });
+    expect(request.evolution).toMatchObject({ schedule: { mode: "generational" }, generations: 10, repairs: 2, style: "standard" });
   });
 
   it("keeps a zero, which is not the same as nothing", () => {
@@ -85,7 +85,7 @@ it("says settings in words", () => {
     "steady with 4 open",
     "1 generation after the first",
     "temperature 0.7",
-    "3 repairs at most",
+    "3 repairs in a row at most",
     "style task insights",
     "prompts of 9,000 tokens at most",
     "faithful to the published method",

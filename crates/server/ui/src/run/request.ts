@@ -50,7 +50,7 @@ export function emptyForm(): Form {
     in_flight: 4,
     generations: 10,
     temperature: 1,
-    repairs: 0,
+    repairs: 2,
     style: "standard",
     prompt_tokens: null,
     faithful: false,

@@ -27,7 +27,7 @@ export function settings({ schedule, generations, faithful, temperature, repairs
     schedule.mode === "steady" ? `steady with ${count(schedule.in_flight)} open` : "generational",
     `${count(generations)} ${generations === 1 ? "generation" : "generations"} after the first`,
     `temperature ${temperature}`,
-    repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} at most`,
+    repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
     `style ${style.replaceAll("_", " ")}`,
     ...(prompt_tokens === null ? [] : [`prompts of ${count(prompt_tokens)} tokens at most`]),
     ...(faithful ? ["faithful to the published method"] : []),
