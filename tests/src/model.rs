@@ -1,4 +1,4 @@
-//! Scripted model server on a loopback port that speaks OpenAI's and Anthropic's protocols,
+//! Scripted model server on a loopback port that speaks OpenAI's, Anthropic's and Gemini's protocols,
 //! streamed or not.
 //!
 //! An answer depends only on the request and on how often the same request came before, so that
@@ -16,8 +16,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, StatusCode, Uri};
 use axum::response::Response;
 use axum::routing::post;
 use serde_json::Value;
@@ -37,6 +37,8 @@ pub enum Dialect {
     OpenAi,
     /// Anthropic's messages.
     Anthropic,
+    /// Google's content generation.
+    Gemini,
 }
 
 impl Dialect {
@@ -45,6 +47,7 @@ impl Dialect {
         match self {
             Self::OpenAi => "openai",
             Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
         }
     }
 }
@@ -60,12 +63,14 @@ pub struct Request {
     pub repeat: u32,
     /// API key, from the header that the protocol prescribes.
     pub key: Option<String>,
+    /// True if the client asked for a streamed answer.
+    stream: bool,
 }
 
 impl Request {
     /// Returns true if the client asked for a streamed answer.
     pub fn wants_stream(&self) -> bool {
-        self.body["stream"] == true
+        self.stream
     }
 
     /// Text of the system message, or an empty string.
@@ -73,6 +78,7 @@ impl Request {
         match self.dialect {
             Dialect::OpenAi => self.messages().find(|message| message["role"] == "system"),
             Dialect::Anthropic => self.body["system"].get(0),
+            Dialect::Gemini => self.body["systemInstruction"]["parts"].get(0),
         }
         .and_then(|message| message["content"].as_str().or(message["text"].as_str()))
         .unwrap_or_default()
@@ -82,12 +88,20 @@ impl Request {
     pub fn last(&self) -> &str {
         self.messages()
             .last()
-            .and_then(|message| message["content"].as_str())
+            .and_then(|message| {
+                let text = &message["parts"][0]["text"];
+                message["content"].as_str().or(text.as_str())
+            })
             .unwrap_or_default()
     }
 
-    fn messages(&self) -> impl Iterator<Item = &Value> {
-        self.body["messages"].as_array().into_iter().flatten()
+    /// The messages of the conversation, as the protocol has them.
+    pub fn messages(&self) -> impl Iterator<Item = &Value> {
+        let field = match self.dialect {
+            Dialect::OpenAi | Dialect::Anthropic => "messages",
+            Dialect::Gemini => "contents",
+        };
+        self.body[field].as_array().into_iter().flatten()
     }
 }
 
@@ -136,6 +150,7 @@ impl ScriptedModel {
         let router = Router::new()
             .route("/v1/chat/completions", post(chat_completions))
             .route("/v1/messages", post(messages))
+            .route("/v1/models/{call}", post(generate_content))
             .with_state(Arc::clone(&shared));
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
@@ -207,7 +222,7 @@ impl Shared {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn record(&self, dialect: Dialect, body: Value, key: Option<String>) -> Request {
+    fn record(&self, dialect: Dialect, body: Value, key: Option<String>, stream: bool) -> Request {
         let mut log = self.log();
         let repeats = log
             .repeats
@@ -220,6 +235,7 @@ impl Shared {
             body,
             repeat,
             key,
+            stream,
         };
         log.asked.push(asked.clone());
         asked
@@ -261,7 +277,7 @@ async fn chat_completions(
         .get("authorization")
         .and_then(|value| value.to_str().ok());
     let key = bearer.and_then(|value| value.strip_prefix("Bearer "));
-    answer(shared, Dialect::OpenAi, key, &body).await
+    answer(shared, Dialect::OpenAi, key, None, &body).await
 }
 
 async fn messages(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: Bytes) -> Response {
@@ -272,10 +288,38 @@ async fn messages(State(shared): State<Arc<Shared>>, headers: HeaderMap, body: B
     let key = headers
         .get("x-api-key")
         .and_then(|value| value.to_str().ok());
-    answer(shared, Dialect::Anthropic, key, &body).await
+    answer(shared, Dialect::Anthropic, key, None, &body).await
 }
 
-async fn answer(shared: Arc<Shared>, dialect: Dialect, key: Option<&str>, body: &[u8]) -> Response {
+async fn generate_content(
+    State(shared): State<Arc<Shared>>,
+    Path(call): Path<String>,
+    uri: Uri,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Response {
+    let stream = match (call.split_once(':'), uri.query()) {
+        (Some((_, "streamGenerateContent")), Some("alt=sse")) => true,
+        (Some((_, "generateContent")), None) => false,
+        _ => {
+            let unknown = Answer::bad_request("no such method", None);
+            return wire::response(&shared, Dialect::Gemini, None, unknown);
+        }
+    };
+    let key = headers
+        .get("x-goog-api-key")
+        .and_then(|value| value.to_str().ok());
+    answer(shared, Dialect::Gemini, key, Some(stream), &body).await
+}
+
+/// Answers a request; `stream` is what its address says of it, or none where the body does.
+async fn answer(
+    shared: Arc<Shared>,
+    dialect: Dialect,
+    key: Option<&str>,
+    stream: Option<bool>,
+    body: &[u8],
+) -> Response {
     let open = shared.open();
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
         let answer = Answer::bad_request("the body is not JSON", None);
@@ -285,7 +329,8 @@ async fn answer(shared: Arc<Shared>, dialect: Dialect, key: Option<&str>, body: 
         let answer = Answer::bad_request(&format!("{field}: field required"), Some(field));
         return wire::response(&shared, dialect, None, answer);
     }
-    let asked = shared.record(dialect, body, key.map(str::to_owned));
+    let stream = stream.unwrap_or(body["stream"] == true);
+    let asked = shared.record(dialect, body, key.map(str::to_owned), stream);
     let answer = (shared.script)(&asked);
     answer.wait(&shared).await;
     drop(open);
@@ -294,6 +339,10 @@ async fn answer(shared: Arc<Shared>, dialect: Dialect, key: Option<&str>, body: 
 
 /// First required field that a request lacks.
 fn missing_field(dialect: Dialect, body: &Value) -> Option<&'static str> {
+    if dialect == Dialect::Gemini {
+        let is_whole = body["contents"][0]["parts"][0]["text"].is_string();
+        return (!is_whole).then_some("contents");
+    }
     let has_messages = body["messages"]
         .as_array()
         .is_some_and(|all| !all.is_empty());

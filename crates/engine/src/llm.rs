@@ -1,10 +1,11 @@
-//! Language models: one trait, the clients that speak a provider's protocol over HTTP, the
+//! Language models: one trait, the clients that speak a provider's protocol over HTTP, local programs, the
 //! recording that answers in their place, and the file that names them all.
 //!
 //! The module does not read prompts or replies and knows no runs or budgets. A key is read for each
 //! call, sent to its endpoint only, and appears in no message, log or record.
 
 pub mod cassette;
+mod command;
 mod config;
 mod dialect;
 mod error;
@@ -77,7 +78,7 @@ pub struct Reply {
     pub attempts: u32,
 }
 
-/// A language model behind HTTP, or a recording in its place.
+/// A language model behind HTTP or behind a local program, or a recording in its place.
 pub trait Llm: Send + Sync {
     /// Sends the request and waits for the whole reply. Errors that may pass are tried again inside.
     /// Dropping the future cancels the call.

@@ -1,4 +1,4 @@
-//! Encodes answers in OpenAI's and Anthropic's protocols. Written from the providers'
+//! Encodes answers in OpenAI's, Anthropic's and Gemini's protocols. Written from the providers'
 //! documentation; it shares no code with the clients under test.
 
 use std::io;
@@ -43,7 +43,7 @@ pub(super) fn response(
         Content::Nothing | Content::Silence => bytes("application/json", ""),
     };
     let name = match dialect {
-        Dialect::OpenAi => "x-request-id",
+        Dialect::OpenAi | Dialect::Gemini => "x-request-id",
         Dialect::Anthropic => "request-id",
     };
     let id = axum::http::HeaderValue::from_static("req_scripted");
@@ -79,6 +79,12 @@ fn error(dialect: Dialect, failure: &Failure) -> Value {
             "type": "error",
             "error": { "type": failure.kind, "message": message },
         }),
+        Dialect::Gemini => json!({ "error": {
+            "code": failure.status,
+            "message": message,
+            "status": failure.kind.to_uppercase(),
+            "details": [{ "reason": failure.code }],
+        } }),
     }
 }
 
@@ -87,6 +93,7 @@ fn reply(shared: &Arc<Shared>, asked: &Request, speech: &Speech) -> Response {
         let body = match asked.dialect {
             Dialect::OpenAi => openai_whole(asked, speech),
             Dialect::Anthropic => anthropic_whole(asked, speech),
+            Dialect::Gemini => gemini_piece(asked, speech, &speech.text, true),
         }
         .to_string();
         let Some(_trouble) = speech.trouble else {
@@ -99,6 +106,7 @@ fn reply(shared: &Arc<Shared>, asked: &Request, speech: &Speech) -> Response {
     let steps = match asked.dialect {
         Dialect::OpenAi => openai_stream(asked, speech),
         Dialect::Anthropic => anthropic_stream(asked, speech),
+        Dialect::Gemini => gemini_stream(asked, speech),
     };
     bytes("text/event-stream; charset=utf-8", body_of(shared, steps))
 }
@@ -140,7 +148,11 @@ fn pieces(text: &str) -> Vec<String> {
 
 fn usage(asked: &Request, speech: &Speech) -> Usage {
     speech.usage.unwrap_or_else(|| Usage {
-        input: 1 + asked.body["messages"].to_string().len() as u64 / 4,
+        input: 1 + asked
+            .messages()
+            .map(|one| one.to_string().len() as u64)
+            .sum::<u64>()
+            / 4,
         output: 1 + (speech.text.len() + speech.thoughts.len()) as u64 / 4,
         ..Usage::default()
     })
@@ -246,7 +258,7 @@ fn trouble(dialect: Dialect, speech: &Speech, piece: usize) -> Option<Vec<Step>>
             };
             let error = error(dialect, &failure);
             let name = match dialect {
-                Dialect::OpenAi => "",
+                Dialect::OpenAi | Dialect::Gemini => "",
                 Dialect::Anthropic => "event: error\n",
             };
             vec![Step::Send(format!("{name}data: {error}\n\n"))]
@@ -349,5 +361,53 @@ fn anthropic_stream(asked: &Request, speech: &Speech) -> Vec<Step> {
         event(json!({ "type": "message_delta", "delta": end, "usage": counted })),
         event(json!({ "type": "message_stop" })),
     ]);
+    steps
+}
+
+/// A whole reply, or a piece of one; the last piece says why the reply ends.
+fn gemini_piece(asked: &Request, speech: &Speech, text: &str, is_last: bool) -> Value {
+    let mut parts = Vec::new();
+    if is_last && !speech.thoughts.is_empty() {
+        parts.push(json!({ "text": speech.thoughts, "thought": true }));
+    }
+    parts.push(json!({ "text": text }));
+    let mut candidate = json!({ "content": { "role": "model", "parts": parts }, "index": 0 });
+    if is_last {
+        candidate["finishReason"] = match speech.end {
+            End::Complete => "STOP",
+            End::Length => "MAX_TOKENS",
+            End::Refusal => "SAFETY",
+        }
+        .into();
+    }
+    let mut body = json!({
+        "candidates": [candidate],
+        "modelVersion": MODEL,
+        "responseId": "response-1",
+    });
+    if speech.counts {
+        let usage = usage(asked, speech);
+        let read = usage.input + usage.cached + usage.cache_written;
+        body["usageMetadata"] = json!({
+            "promptTokenCount": read,
+            "cachedContentTokenCount": usage.cached,
+            "candidatesTokenCount": usage.output,
+            "totalTokenCount": read + usage.output,
+        });
+    }
+    body
+}
+
+fn gemini_stream(asked: &Request, speech: &Speech) -> Vec<Step> {
+    let send = |body: Value| Step::Send(format!("data: {body}\r\n\r\n"));
+    let mut steps = Vec::new();
+    for (index, piece) in pieces(&speech.text).iter().enumerate() {
+        if let Some(end) = trouble(asked.dialect, speech, index) {
+            steps.extend(end);
+            return steps;
+        }
+        steps.push(send(gemini_piece(asked, speech, piece, false)));
+    }
+    steps.push(send(gemini_piece(asked, speech, "", true)));
     steps
 }

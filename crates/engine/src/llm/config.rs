@@ -19,6 +19,8 @@ pub(super) use read::{is_loopback, read};
 pub(super) enum ModelConfig {
     /// Behind HTTP.
     Http(Box<HttpConfig>),
+    /// Behind a local program.
+    Command(CommandConfig),
     /// In a file of recorded replies.
     Cassette(CassetteConfig),
 }
@@ -57,6 +59,18 @@ pub(super) struct HttpConfig {
     /// The most attempts of one call.
     pub(super) attempts: u32,
     pub(super) backoff: Backoff,
+}
+
+/// A model behind a local program.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct CommandConfig {
+    pub(super) common: CommonSettings,
+    /// The program and its arguments; never empty.
+    pub(super) program: Vec<String>,
+    /// Names of further environment variables that the program gets.
+    pub(super) pass_env: Vec<String>,
+    /// The time limit of one call.
+    pub(super) total: Duration,
 }
 
 /// A recording.

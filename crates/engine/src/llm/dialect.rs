@@ -2,6 +2,7 @@
 //! read. Nothing here sends, waits or decides whether to try again.
 
 mod anthropic;
+mod gemini;
 mod openai;
 
 use std::fmt;
@@ -115,8 +116,13 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn features(&self) -> Features;
 
     /// The path that requests go to, from the path of the configured endpoint without slashes at
-    /// its end.
-    fn request_path(&self, endpoint: &str) -> String;
+    /// its end, the server's name for the model, and whether the reply is streamed.
+    fn request_path(&self, endpoint: &str, model: &str, stream: bool) -> String;
+
+    /// The query of the address that requests go to.
+    fn request_query(&self, _stream: bool) -> Option<&'static str> {
+        None
+    }
 
     /// The headers that identify the client and its key.
     fn headers(&self, key: Option<&Key>) -> HeaderMap;
@@ -135,7 +141,8 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
 }
 
 /// Every protocol, in the order that messages name them.
-pub(super) static DIALECTS: [&dyn Dialect; 2] = [&openai::OpenAi, &anthropic::Anthropic];
+pub(super) static DIALECTS: [&dyn Dialect; 3] =
+    [&openai::OpenAi, &anthropic::Anthropic, &gemini::Gemini];
 
 /// Returns the protocol of this name.
 pub(super) fn find(name: &str) -> Option<&'static dyn Dialect> {
@@ -149,9 +156,13 @@ impl PartialEq for dyn Dialect {
 }
 
 /// The address that requests go to, from the address that the server's documentation names.
-pub(super) fn request_url(dialect: &dyn Dialect, endpoint: &Url) -> Url {
+pub(super) fn request_url(dialect: &dyn Dialect, endpoint: &Url, model: &str, stream: bool) -> Url {
     let mut url = endpoint.clone();
-    url.set_path(&dialect.request_path(endpoint.path().trim_end_matches('/')));
+    let path = endpoint.path().trim_end_matches('/');
+    url.set_path(&dialect.request_path(path, model, stream));
+    if let Some(query) = dialect.request_query(stream) {
+        url.set_query(Some(query));
+    }
     url
 }
 

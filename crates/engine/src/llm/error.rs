@@ -170,6 +170,16 @@ pub enum LlmError {
         /// The cause.
         source: reqwest::Error,
     },
+    /// A local program did not answer.
+    #[error("ask {server}: it {message}; run it by hand to see what it needs")]
+    Program {
+        /// The model.
+        server: ModelServer,
+        /// The failure.
+        message: String,
+        /// True if asking again is useless.
+        permanent: bool,
+    },
     /// The server does not take the request.
     #[error(
         "ask {server}: it rejects the request ({status}): {message}; check endpoint, model and extra in its configuration"
@@ -211,6 +221,7 @@ impl LlmError {
     /// paused at once.
     pub fn is_permanent(&self) -> bool {
         match self {
+            Self::Program { permanent, .. } => *permanent,
             Self::Key { .. }
             | Self::Setup { .. }
             | Self::Auth { .. }
@@ -270,6 +281,7 @@ impl LlmError {
             Self::Cut { .. } => "cut",
             Self::Timeout { .. } => "timeout",
             Self::Unreachable { .. } => "unreachable",
+            Self::Program { .. } => "program",
             Self::Rejected { .. } => "rejected",
             Self::NotRecorded { .. } => "not_recorded",
             Self::Departed { .. } => "departed",

@@ -88,9 +88,19 @@ impl Report {
                 })
                 .unwrap_or_default(),
         };
+        // Google names the reason in a list of details, and the kind as a status.
+        let details = error["details"].as_array();
+        let reason = details.and_then(|details| {
+            let reasons = details.iter().map(|detail| word(&detail["reason"]));
+            reasons.into_iter().find(|reason| !reason.is_empty())
+        });
+        let kind = reason.unwrap_or_else(|| match word(&error["type"]) {
+            kind if kind.is_empty() => word(&error["status"]),
+            kind => kind,
+        });
         Self {
             status: 0,
-            kind: word(&error["type"]),
+            kind,
             code: word(&error["code"]),
             param: error["param"].as_str().map(str::to_owned),
             message,
@@ -131,6 +141,7 @@ impl Report {
             "maximum context",
             "prompt is too long",
             "input is too long",
+            "exceeds the maximum number of tokens",
         ];
         let fits = matches!(self.status, 400 | 413 | 422 | 500);
         self.status == 413 || self.is_coded(CODES) || (fits && self.says(PHRASES))
@@ -164,6 +175,12 @@ impl Report {
             return LlmError::Refused { server, message };
         }
         match status {
+            // Google answers 400 to a key that it does not know.
+            400 if self.is_coded(&["API_KEY_INVALID", "API_KEY_EXPIRED"]) => LlmError::Auth {
+                server,
+                status,
+                message,
+            },
             401 | 403 => LlmError::Auth {
                 server,
                 status,

@@ -11,7 +11,8 @@ use tracing::{info, warn};
 
 use super::Llm;
 use super::cassette::{RecordedModel, Recording};
-use super::config::{self, CassetteConfig, HttpConfig, ModelConfig};
+use super::command::CommandModel;
+use super::config::{self, CassetteConfig, CommandConfig, HttpConfig, ModelConfig};
 use super::http::HttpModel;
 
 /// Named models. Clones share them, and with them their limits on rate and concurrency.
@@ -55,6 +56,8 @@ struct Entry {
     llm: Arc<dyn Llm>,
     /// The same model where it is one behind HTTP.
     http: Option<Arc<HttpModel>>,
+    /// The same model where it is a local program.
+    command: Option<Arc<CommandModel>>,
 }
 
 impl Models {
@@ -106,8 +109,14 @@ impl Models {
     pub fn of(models: impl IntoIterator<Item = (ModelView, Arc<dyn Llm>)>) -> Self {
         let entry = |(view, llm): (ModelView, _)| {
             let name = view.name.clone();
-            let http = None;
-            (name, Entry { view, llm, http })
+            let (http, command) = (None, None);
+            let entry = Entry {
+                view,
+                llm,
+                http,
+                command,
+            };
+            (name, entry)
         };
         let loaded = Loaded {
             entries: Arc::new(models.into_iter().map(entry).collect()),
@@ -236,6 +245,7 @@ fn entries(
     for (config, seed) in configs.into_iter().zip(jitter_seed..) {
         let entry = match config {
             ModelConfig::Http(config) => Ok(ask_over_http(*config, seed, known)),
+            ModelConfig::Command(config) => Ok(ask_program(config, known)),
             ModelConfig::Cassette(config) => play(&config),
         };
         match entry {
@@ -266,6 +276,26 @@ fn ask_over_http(config: HttpConfig, seed: u64, known: &Entries) -> Entry {
         view,
         llm: Arc::clone(&model) as Arc<dyn Llm>,
         http: Some(model),
+        command: None,
+    }
+}
+
+fn ask_program(config: CommandConfig, known: &Entries) -> Entry {
+    let program = config.program.join(" ");
+    let view = config.common.view("command", program, None);
+    let same = known.get(&view.name).filter(|entry| {
+        let command = entry.command.as_ref();
+        command.is_some_and(|model| model.is_configured_as(&config))
+    });
+    if let Some(same) = same {
+        return same.clone();
+    }
+    let model = Arc::new(CommandModel::new(config));
+    Entry {
+        view,
+        llm: Arc::clone(&model) as Arc<dyn Llm>,
+        http: None,
+        command: Some(model),
     }
 }
 
@@ -288,6 +318,7 @@ fn play(config: &CassetteConfig) -> Result<Entry, Problems> {
         view,
         llm: Arc::new(player),
         http: None,
+        command: None,
     })
 }
 

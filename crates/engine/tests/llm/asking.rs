@@ -61,6 +61,34 @@ async fn messages_are_asked_as_documented_with_the_system_text_marked_for_the_ca
 }
 
 #[tokio::test]
+async fn content_is_generated_as_documented_beside_settings_of_the_operator() {
+    let more =
+        "extra = { generationConfig = { thinkingConfig = { thinkingBudget = 100 }, seed = 1 } }";
+    for stream in [true, false] {
+        let fixture = ModelFixture::new(Transport(Dialect::Gemini, stream), more, |_| {
+            Answer::text("ok")
+        })
+        .await;
+        fixture.ask().await.unwrap();
+        let asked = only(&fixture);
+        assert_eq!(asked.wants_stream(), stream);
+        assert_eq!(
+            asked.body,
+            json!({
+                "systemInstruction": { "parts": [{ "text": "You write CUDA kernels." }] },
+                "contents": [{ "role": "user", "parts": [{ "text": "Make this one faster." }] }],
+                "generationConfig": {
+                    "maxOutputTokens": 1000,
+                    "temperature": 1.0,
+                    "seed": 7,
+                    "thinkingConfig": { "thinkingBudget": 100 },
+                },
+            })
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_conversation_keeps_its_order() {
     for transport in TRANSPORTS {
         let fixture = ModelFixture::new(transport, "", |_| Answer::text("ok")).await;
@@ -71,12 +99,12 @@ async fn a_conversation_keeps_its_order() {
         }
         fixture.llm().complete(&request).await.unwrap();
         let asked = only(&fixture);
-        let roles: Vec<_> = asked.body["messages"].as_array().unwrap().iter().collect();
-        let tail = &roles[roles.len() - 3..];
-        assert_eq!(
-            tail.iter().map(|m| &m["role"]).collect::<Vec<_>>(),
-            ["user", "assistant", "user"]
-        );
+        let roles: Vec<_> = asked.messages().map(|m| &m["role"]).collect();
+        let ours = match transport.0 {
+            Dialect::Gemini => "model",
+            Dialect::OpenAi | Dialect::Anthropic => "assistant",
+        };
+        assert_eq!(roles[roles.len() - 3..], ["user", ours, "user"]);
         assert_eq!(asked.last(), "Mend it.");
         assert_eq!(asked.system(), "You write CUDA kernels.");
     }

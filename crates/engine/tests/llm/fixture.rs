@@ -7,14 +7,16 @@ use engine::llm::{CallRequest, Llm, LlmError, Models, Position, Reply};
 use lab::model::{Answer, Dialect, Request, ScriptedModel};
 use tempfile::TempDir;
 
-pub const DIALECTS: [Dialect; 2] = [Dialect::OpenAi, Dialect::Anthropic];
+pub const DIALECTS: [Dialect; 3] = [Dialect::OpenAi, Dialect::Anthropic, Dialect::Gemini];
 
-/// Every transport: both protocols, streamed and in one piece.
-pub const TRANSPORTS: [Transport; 4] = [
+/// Every transport: each protocol, streamed and in one piece.
+pub const TRANSPORTS: [Transport; 6] = [
     Transport(Dialect::OpenAi, true),
     Transport(Dialect::OpenAi, false),
     Transport(Dialect::Anthropic, true),
     Transport(Dialect::Anthropic, false),
+    Transport(Dialect::Gemini, true),
+    Transport(Dialect::Gemini, false),
 ];
 
 #[derive(Debug, Clone, Copy)]

@@ -7,6 +7,7 @@
 mod answers;
 mod asking;
 mod cassettes;
+mod commands;
 mod config;
 mod fixture;
 mod limits;

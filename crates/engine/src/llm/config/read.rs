@@ -16,8 +16,8 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
 use super::{
-    Backoff, CassetteConfig, CommonSettings, HttpConfig, ModelConfig, Prompts, Temperature,
-    Timeouts, TokenLimitField,
+    Backoff, CassetteConfig, CommandConfig, CommonSettings, HttpConfig, ModelConfig, Prompts,
+    Temperature, Timeouts, TokenLimitField,
 };
 use crate::llm::dialect::{self, Dialect, Features};
 use crate::llm::key::KeySource;
@@ -42,6 +42,8 @@ const MAX_SECONDS: f64 = 86_400.0;
 
 /// The api of a recording.
 const CASSETTE: &str = "cassette";
+/// The api of a local program.
+const COMMAND: &str = "command";
 
 /// Fields that we set ourselves.
 const OURS: &[&str] = &[
@@ -56,6 +58,8 @@ const OURS: &[&str] = &[
     "seed",
     "n",
     "reasoning_effort",
+    "contents",
+    "systemInstruction",
 ];
 
 #[derive(Deserialize)]
@@ -84,6 +88,8 @@ struct Raw {
     backoff: Option<Spanned<RawBackoff>>,
     file: Option<Spanned<String>>,
     strict: Option<Spanned<bool>>,
+    program: Option<Spanned<Vec<String>>>,
+    pass_env: Option<Spanned<Vec<String>>>,
 }
 
 #[derive(Deserialize)]
@@ -211,13 +217,16 @@ impl Reader<'_> {
         if api == CASSETTE {
             return self.cassette(name, &raw, common);
         }
+        if api == COMMAND {
+            return self.command(name, &raw, common);
+        }
         if let Some(dialect) = dialect::find(api) {
             return self.http(name, raw, common, dialect);
         }
         let known = dialect::DIALECTS.map(|dialect| format!("{:?}", dialect.name()));
         let message = format!("unknown api {api:?}");
         let fix = format!(
-            "write {} or {CASSETTE:?}; most servers speak {}",
+            "write {}, {COMMAND:?} or {CASSETTE:?}; most servers speak {}",
             known.join(", "),
             known[0]
         );
@@ -263,6 +272,8 @@ impl Reader<'_> {
     ) -> Option<ModelConfig> {
         self.belongs(&raw.file, "file", "cassette");
         self.belongs(&raw.strict, "strict", "cassette");
+        self.belongs(&raw.program, "program", COMMAND);
+        self.belongs(&raw.pass_env, "pass_env", COMMAND);
         let features = dialect.features();
         if !features.token_limit_field {
             let others = names_of(|features| features.token_limit_field);
@@ -274,7 +285,12 @@ impl Reader<'_> {
         }
         let key = self.key(&raw);
         let url = match &raw.endpoint {
-            Some(endpoint) => self.endpoint(endpoint, dialect, &key),
+            Some(endpoint) => {
+                let model = raw.model.as_ref().map_or("", |model| model.get_ref());
+                let stream = raw.stream.as_ref().is_none_or(|stream| *stream.get_ref());
+                let url = self.endpoint(endpoint, &key);
+                url.map(|url| dialect::request_url(dialect, &url, model, stream))
+            }
             None => {
                 let fix = format!("such as endpoint = {:?}", dialect.example_endpoint());
                 self.report(name, "the model has no endpoint", fix);
@@ -341,28 +357,10 @@ impl Reader<'_> {
         raw: &Raw,
         common: CommonSettings,
     ) -> Option<ModelConfig> {
-        let http = names_of(|_| true);
-        let http = http.as_str();
-        self.belongs(&raw.endpoint, "endpoint", http);
-        self.belongs(&raw.model, "model", http);
-        self.belongs(&raw.key_env, "key_env", http);
-        self.belongs(&raw.key_file, "key_file", http);
-        self.belongs(&raw.requests_per_minute, "requests_per_minute", http);
-        self.belongs(&raw.tokens_per_minute, "tokens_per_minute", http);
-        self.belongs(&raw.temperature, "temperature", http);
-        self.belongs(&raw.token_limit_field, "token_limit_field", http);
-        self.belongs(&raw.reasoning_effort, "reasoning_effort", http);
-        self.belongs(&raw.stream, "stream", http);
-        self.belongs(&raw.timeouts, "timeouts", http);
-        self.belongs(&raw.attempts, "attempts", http);
-        self.belongs(&raw.backoff, "backoff", http);
-        if let Some((field, _)) = raw.extra.first_key_value() {
-            self.report(
-                field,
-                format!("extra belongs to a model with api {http}"),
-                "leave it out",
-            );
-        }
+        self.belongs(&raw.timeouts, "timeouts", &names_of(|_| true));
+        self.belongs(&raw.program, "program", COMMAND);
+        self.belongs(&raw.pass_env, "pass_env", COMMAND);
+        self.belongs_to_http(raw);
         let Some(file) = &raw.file else {
             let fix = "add file = \"...\", a path relative to this file";
             self.report(name, "the recording has no file", fix);
@@ -378,6 +376,65 @@ impl Reader<'_> {
                 Prompts::Any
             },
         }))
+    }
+
+    fn command(
+        &mut self,
+        name: &Spanned<impl AsRef<str>>,
+        raw: &Raw,
+        common: CommonSettings,
+    ) -> Option<ModelConfig> {
+        self.belongs(&raw.file, "file", CASSETTE);
+        self.belongs(&raw.strict, "strict", CASSETTE);
+        self.belongs_to_http(raw);
+        let timeouts = raw.timeouts.as_ref().map(Spanned::get_ref);
+        let limits = timeouts.map(|limits| {
+            let http = names_of(|_| true);
+            self.belongs(&limits.connect, "timeouts.connect", &http);
+            self.belongs(&limits.first_token, "timeouts.first_token", &http);
+            self.belongs(&limits.idle, "timeouts.idle", &http);
+            self.seconds(&limits.total, TOTAL)
+        });
+        let words = raw.program.as_ref().map(Spanned::get_ref);
+        let words = words.filter(|words| words.first().is_some_and(|word| !word.is_empty()));
+        let Some(program) = words else {
+            let fix = "add program = [\"...\", \"...\"], the program and its arguments; it gets the prompt on \
+                       its standard input";
+            self.report(name, "the model has no program", fix);
+            return None;
+        };
+        let pass_env = raw.pass_env.as_ref();
+        Some(ModelConfig::Command(CommandConfig {
+            common,
+            program: program.clone(),
+            pass_env: pass_env.map_or_else(Vec::new, |names| names.get_ref().clone()),
+            total: limits.unwrap_or(TOTAL),
+        }))
+    }
+
+    /// Reports the settings that only a model behind HTTP has.
+    fn belongs_to_http(&mut self, raw: &Raw) {
+        let http = names_of(|_| true);
+        let http = http.as_str();
+        self.belongs(&raw.endpoint, "endpoint", http);
+        self.belongs(&raw.model, "model", http);
+        self.belongs(&raw.key_env, "key_env", http);
+        self.belongs(&raw.key_file, "key_file", http);
+        self.belongs(&raw.requests_per_minute, "requests_per_minute", http);
+        self.belongs(&raw.tokens_per_minute, "tokens_per_minute", http);
+        self.belongs(&raw.temperature, "temperature", http);
+        self.belongs(&raw.token_limit_field, "token_limit_field", http);
+        self.belongs(&raw.reasoning_effort, "reasoning_effort", http);
+        self.belongs(&raw.stream, "stream", http);
+        self.belongs(&raw.attempts, "attempts", http);
+        self.belongs(&raw.backoff, "backoff", http);
+        if let Some((field, _)) = raw.extra.first_key_value() {
+            self.report(
+                field,
+                format!("extra belongs to a model with api {http}"),
+                "leave it out",
+            );
+        }
     }
 
     fn belongs<T>(&mut self, field: &Option<Spanned<T>>, name: &str, api: &str) {
@@ -468,12 +525,7 @@ impl Reader<'_> {
         }
     }
 
-    fn endpoint(
-        &mut self,
-        field: &Spanned<String>,
-        dialect: &'static dyn Dialect,
-        key: &KeySource,
-    ) -> Option<Url> {
+    fn endpoint(&mut self, field: &Spanned<String>, key: &KeySource) -> Option<Url> {
         let url = match Url::parse(field.get_ref()) {
             Ok(url) if matches!(url.scheme(), "http" | "https") && url.has_host() => url,
             _ => {
@@ -492,7 +544,7 @@ impl Reader<'_> {
             self.report(field, "the key would cross the network unencrypted", fix);
             return None;
         }
-        Some(dialect::request_url(dialect, &url))
+        Some(url)
     }
 }
 

@@ -34,7 +34,7 @@ impl Dialect for Anthropic {
         }
     }
 
-    fn request_path(&self, endpoint: &str) -> String {
+    fn request_path(&self, endpoint: &str, _model: &str, _stream: bool) -> String {
         if endpoint.ends_with("/messages") {
             endpoint.to_owned()
         } else if endpoint.ends_with("/v1") {

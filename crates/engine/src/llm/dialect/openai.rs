@@ -35,7 +35,7 @@ impl Dialect for OpenAi {
         }
     }
 
-    fn request_path(&self, endpoint: &str) -> String {
+    fn request_path(&self, endpoint: &str, _model: &str, _stream: bool) -> String {
         if endpoint.ends_with("/chat/completions") {
             endpoint.to_owned()
         } else {
