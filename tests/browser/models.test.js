@@ -157,7 +157,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         for (const name of page.viewportSize().width > 1000 ? wanted : [wanted[3]]) assert.ok(names.some((found) => name.test(found)), `${name} in ${names}`);
         const spend = await panel("Spend").innerText();
         assert.match(spend, /Trials\s+8 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
-        assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair at most/);
+        assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair in a row at most/);
         await panel("Insights").getByRole("row").nth(1).waitFor();
         const [table, room] = await panel("Insights").locator(".scroll").evaluate((scroll) => [scroll.scrollWidth, scroll.clientWidth]);
         assert.ok(table <= room, `the insights are ${table} px wide in ${room} px`);

@@ -31,8 +31,12 @@ const BREEDING: [Operator; 4] = [
 const VALID_REQUIRED: usize = 2;
 /// Insights in one prompt.
 const INSIGHTS: usize = 3;
+/// Last attempts named in one prompt.
+const ATTEMPTS: usize = 8;
 /// The most serial repairs of one candidate. Later ones rarely find what the first ones did not.
 const MAX_REPAIRS: u32 = 4;
+/// The newest candidates that may be repaired. A failure is repaired a few slots after its verdict.
+const RECENT: usize = 256;
 /// Duplicates named in one prompt, the newest.
 const DUPLICATES: usize = 5;
 
@@ -152,6 +156,9 @@ pub struct Draft {
     pub insights: Vec<CandidateId>,
     /// Candidates that repeated others and are named as such.
     pub duplicates: Vec<CandidateId>,
+    /// The last attempts, whose ideas and outcomes are shown, the oldest first.
+    #[serde(default)]
+    pub attempts: Vec<CandidateId>,
     /// The configured model that is asked.
     pub model: String,
     /// Told to models that take a seed, so that equal prompts get different replies.
@@ -225,7 +232,11 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
             written
         };
         let is_last = bred >= run.evolution.generations as usize * cycle.len() || trials_left == 0;
-        // Behind the last slot nothing is planned but repairs, which see every verdict.
+        // Behind the last slot nothing is planned but repairs, which see every verdict, that of the last
+        // slot too.
+        if is_last && drafts.iter().any(|draft| draft.trial) {
+            break;
+        }
         let absorbed = if is_last {
             known
         } else {
@@ -370,21 +381,27 @@ impl<'a> Population<'a> {
         u32::try_from(generations.len()).unwrap_or(u32::MAX)
     }
 
-    /// Failed candidates that no entry of `all` repairs yet, and whose chain of repairs is not over.
+    /// Failed candidates that no entry of `all` repairs yet, and whose chain of repairs is not over. Only
+    /// the last [`RECENT`] candidates count, so that a decision reads no more of a long run.
     fn repairable<'e>(
         &self,
         all: impl Iterator<Item = &'e Entry>,
     ) -> impl Iterator<Item = &'a Entry> {
-        // A repair stands behind the candidate that it repairs.
+        // A repair stands soon behind the candidate that it repairs, so that chains begin little earlier.
+        let start = self.entries.len().saturating_sub(RECENT);
+        let first = start.saturating_sub(3 * RECENT);
         let mut repaired = HashSet::new();
         let mut depths: HashMap<CandidateId, u32> = HashMap::new();
-        for entry in all.filter(|entry| entry.operator == Operator::Repair) {
+        let repairs = all
+            .skip(first)
+            .filter(|entry| entry.operator == Operator::Repair);
+        for entry in repairs {
             let before = entry.parent.and_then(|parent| depths.get(&parent));
             depths.insert(entry.id, before.map_or(1, |depth| depth + 1));
             repaired.extend(entry.parent);
         }
         let most = self.run.evolution.repairs_of_each();
-        self.entries.iter().filter(move |entry| {
+        self.entries[start..].iter().filter(move |entry| {
             matches!(entry.state, EntryState::Rejected(kind) if mendable(kind))
                 && entry.operator.asks_model()
                 && !entry.duplicate
@@ -400,6 +417,7 @@ impl<'a> Population<'a> {
             parents: vec![failed.id],
             trial: false,
             insights: Vec::new(),
+            attempts: Vec::new(),
             ..self.draft(&Operator::Init, failed.generation, place)
         }
     }
@@ -437,6 +455,7 @@ impl<'a> Population<'a> {
             best,
             insights,
             duplicates: self.duplicates(),
+            attempts: self.attempts(),
             model: model.unwrap_or_default(),
             // Servers take seeds of 31 bits at least.
             seed: u64::from(rng.random::<u32>() >> 1),
@@ -479,6 +498,28 @@ impl<'a> Population<'a> {
         let invalid = invalid.filter(|entry| matches!(entry.state, EntryState::Rejected(_)));
         let members = elite.iter().copied().chain(invalid);
         members.take(ELITE).map(|entry| entry.id).collect()
+    }
+
+    /// The newest candidates with an idea and a verdict, for methods that show what was found.
+    fn attempts(&self) -> Vec<CandidateId> {
+        let is_shown = matches!(self.run.method, Method::Insight | Method::Full);
+        if self.run.evolution.faithful || !is_shown {
+            return Vec::new();
+        }
+        let newest = self.entries.iter().rev().filter(|entry| {
+            let judged = matches!(
+                entry.state,
+                EntryState::Accepted { .. } | EntryState::Rejected(_)
+            );
+            let is_own = entry.operator != Operator::Baseline && !entry.duplicate;
+            judged && is_own && entry.thought.is_some()
+        });
+        let mut shown = newest
+            .take(ATTEMPTS)
+            .map(|entry| entry.id)
+            .collect::<Vec<_>>();
+        shown.reverse();
+        shown
     }
 
     fn duplicates(&self) -> Vec<CandidateId> {

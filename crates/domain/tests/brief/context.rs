@@ -61,9 +61,17 @@ fn a_context_holds_the_task_without_its_held_out_cases() {
             "int S",
         ]
     );
+    let targets = context.task.targets.iter();
+    let targets: Vec<_> = targets
+        .map(|target| format!("{} {}", target.speedup, target.name))
+        .collect();
     assert_eq!(
-        context.task.phases[0].targets,
-        ["minimum 2", "good 4", "excellent 8"]
+        targets[..3],
+        [
+            "1.5 the target of the task",
+            "2 minimum in phase parallelism",
+            "4 good in phase parallelism"
+        ]
     );
     assert!(context.primary().is_none());
 }

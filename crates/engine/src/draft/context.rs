@@ -4,10 +4,12 @@
 use std::collections::HashMap;
 
 use domain::api::CandidateState;
-use domain::brief::{Attempt, CandidateBrief, Context, Lesson, Repetition, feedback, outcome};
+use domain::brief::{
+    Attempt, CandidateBrief, Context, Lesson, Repetition, describe_verdict, feedback, outcome,
+};
 use domain::evaluation::Evaluation;
 use domain::id::CandidateId;
-use domain::search::{Draft, Method, Operator};
+use domain::search::{Draft, EntryState, Method, Operator};
 use domain::task::Task;
 use domain::timing::Timing;
 use store::{CandidateRecord, Snapshot, StoreError};
@@ -20,10 +22,14 @@ pub(super) struct RecordCache<'a> {
     engine: &'a Engine,
     records: HashMap<CandidateId, CandidateRecord>,
     baseline: CandidateRecord,
+    snapshot: &'a Snapshot,
 }
 
 impl<'a> RecordCache<'a> {
-    pub(super) async fn open(engine: &'a Engine, snapshot: &Snapshot) -> Result<Self, EngineError> {
+    pub(super) async fn open(
+        engine: &'a Engine,
+        snapshot: &'a Snapshot,
+    ) -> Result<Self, EngineError> {
         let baseline = snapshot.entries.first().map(|entry| entry.id);
         let baseline = match baseline {
             Some(id) => engine.store.candidate(id).await?,
@@ -35,6 +41,7 @@ impl<'a> RecordCache<'a> {
             baseline: baseline.ok_or_else(|| EngineError::Refused {
                 why: format!("ask models in run {}: it has no baseline yet", snapshot.run),
             })?,
+            snapshot,
         })
     }
 
@@ -62,6 +69,30 @@ impl<'a> RecordCache<'a> {
             record.evaluation.as_ref(),
             anchor.as_ref(),
         ))
+    }
+
+    /// The last attempts with their ideas and outcomes, from the run's entries alone.
+    fn attempts(&self, shown: &[CandidateId]) -> Vec<Attempt> {
+        let Snapshot {
+            entries, refused, ..
+        } = self.snapshot;
+        let attempt = |id: &CandidateId| {
+            let place = entries.iter().rposition(|entry| entry.id == *id)?;
+            let entry = &entries[place];
+            let outcome = match &entry.state {
+                EntryState::Accepted { .. } if refused.contains(id) => {
+                    "failed its confirmation".to_owned()
+                }
+                EntryState::Accepted { speedup, .. } => {
+                    format!("{speedup:.2} times the baseline's speed")
+                }
+                EntryState::Rejected(kind) => describe_verdict(*kind).to_owned(),
+                EntryState::Pending | EntryState::Abandoned { .. } => return None,
+            };
+            let thought = entry.thought.as_deref().unwrap_or_default();
+            Some(Attempt::new(&format!("#{place} {thought}"), &outcome))
+        };
+        shown.iter().filter_map(attempt).collect()
     }
 
     /// The candidates of a chain of repairs before its last one, the oldest first, with the reasons why
@@ -116,6 +147,7 @@ impl<'a> RecordCache<'a> {
                 context.parents.push(self.shown(*parent).await?);
             }
         }
+        context.history = self.attempts(&draft.attempts);
         if draft.operator == Operator::Repair {
             context.history = self.failed_before(&draft.parents).await?;
         }

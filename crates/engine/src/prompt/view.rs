@@ -105,11 +105,7 @@ impl View {
             parents: context.parents.len().max(1),
             insights: context.insights.clone(),
             duplicates: context.duplicates.clone(),
-            history: if external || matches!(kind, Kind::Repair) {
-                context.history.clone()
-            } else {
-                Vec::new()
-            },
+            history: context.history.clone(),
             trials_left: context.trials_left,
             run,
             parent,
@@ -117,6 +113,7 @@ impl View {
         if *kind == Kind::Free {
             view.seeds.clear();
             view.insights.clear();
+            view.history.clear();
             view.kernels.iter_mut().for_each(Kernel::bare);
         } else if style == PromptStyle::TaskInsights {
             view.kernels.iter_mut().for_each(Kernel::without_profile);

@@ -193,7 +193,7 @@ fn only_a_target_that_is_not_reached_is_named() {
     let kind = Kind::FullMutation;
     assert!(at(None, &kind).contains("The next target is 1.5 times the baseline's speed"));
     let later = at(Some(5.0), &kind);
-    assert!(later.contains("The next target is 8 times"), "{later}");
+    assert!(later.contains("The next target is 8.0 times"), "{later}");
     assert!(!later.contains("1.5 times"));
     for kind in kinds() {
         assert!(!at(Some(1e6), &kind).contains("target"), "{kind:?}");

@@ -415,7 +415,7 @@ async fn a_chain_of_repairs_is_one_lineage_and_ends_after_two() {
             4 => fenced(7),
             6 => fenced(14),
             3 => fenced(21),
-            7 | 8 | 9 => fenced(7 * at.ordinal),
+            7..=9 => fenced(7 * at.ordinal),
             other => fenced(other),
         })
     });

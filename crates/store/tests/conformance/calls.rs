@@ -55,6 +55,7 @@ fn draft(operator: Operator, parents: &[CandidateId]) -> NewDraft {
             best: parents[0],
             insights: Vec::new(),
             duplicates: Vec::new(),
+            attempts: Vec::new(),
             model: "m".to_owned(),
             seed: 7,
         },

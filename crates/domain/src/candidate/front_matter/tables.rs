@@ -122,7 +122,7 @@ impl Reader<'_> {
                 for item in items {
                     match item.get_ref() {
                         DeValue::Table(table) => {
-                            steps.extend(self.launch(item.span().start, table))
+                            steps.extend(self.launch(item.span().start, table));
                         }
                         _ => self.refuse(
                             item.span().start,
