@@ -393,8 +393,11 @@ pub(crate) struct MemoryOp {
     pub(crate) ordered: bool,
     /// `ld.volatile` or `st.volatile`: ordered like a relaxed access, but no atomic object of the language.
     pub(crate) volatile: bool,
-    /// An ordered load whose value reaches no predicate, address or atomic, so that it is no flag that is polled.
+    /// A load whose value reaches no predicate, address or atomic, so that it is no flag that is polled; of the plain
+    /// loads those of device memory.
     pub(crate) reads_data: bool,
+    /// A load whose value a compare-and-swap compares with what is there.
+    pub(crate) checked_by_swap: bool,
     /// Release or stronger: makes earlier writes visible without a fence of its own.
     pub(crate) release: bool,
     /// Acquire or stronger: what other threads released through these bytes is visible to later reads without a fence

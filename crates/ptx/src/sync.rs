@@ -67,6 +67,8 @@ pub(crate) struct Reading<'a> {
     pub(crate) end: u32,
     pub(crate) bytes: u32,
     pub(crate) mask: u32,
+    /// True if a compare-and-swap compares the values, so that atomics may change them meanwhile.
+    pub(crate) checked_by_swap: bool,
 }
 
 /// A read that has not been transferred to the cells.
@@ -320,6 +322,9 @@ impl Shadow {
         } else {
             None
         };
+        if reading.checked_by_swap {
+            return found;
+        }
         let log = &mut self.logs[reading.op];
         if log.records.is_empty() {
             self.busy.push(reading.op);
@@ -380,7 +385,7 @@ impl Shadow {
                     found = self.find_unordered(then, self.write_pc[cell], thread, by);
                 }
                 let then = self.atomics.get(cell).copied().unwrap_or(0);
-                if found.is_none() && !self.passed(then, by.warp, own) {
+                if found.is_none() && !reading.checked_by_swap && !self.passed(then, by.warp, own) {
                     found = self.find_unordered(then, self.atomic_pc[cell], thread, by);
                 }
                 if let Some((then, pc)) = found {

@@ -1,6 +1,7 @@
 //! Loads, stores and atomics of a warp. Each access is checked for bounds, alignment, initialisation and races and its
 //! cost is counted; then the data are moved.
 
+mod beside;
 mod between;
 pub(crate) mod fast_path;
 mod fault;

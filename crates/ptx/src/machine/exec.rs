@@ -161,6 +161,8 @@ pub(crate) struct Track {
     /// The last plain write and the last plain read of each word in its block; allocated at the first of them.
     pub(crate) write_moments: OnceLock<Box<[AtomicU64]>>,
     pub(crate) read_moments: OnceLock<Box<[AtomicU64]>>,
+    /// The last atomic on each word, as mark and moment; allocated at the first one.
+    pub(crate) atomics: OnceLock<Box<[AtomicU64]>>,
     /// A bit per word that the launch changed by atomic or ordered stores; allocated when a later read has to know it.
     pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
     /// True if the launch may write to the allocation, so that its readers have to be recorded.
@@ -208,6 +210,7 @@ impl Track {
             written: bits(),
             writers: OnceLock::new(),
             readers: OnceLock::new(),
+            atomics: OnceLock::new(),
             changed: OnceLock::new(),
             write_moments: OnceLock::new(),
             read_moments: OnceLock::new(),
@@ -242,6 +245,11 @@ impl Track {
                 &**reads.get_or_init(|| marks(words)),
             )
         })
+    }
+
+    pub(crate) fn atomics(&self) -> &[AtomicU64] {
+        self.atomics
+            .get_or_init(|| marks(2 * self.allocation.words().len()))
     }
 
     pub(crate) fn changed(&self) -> &[AtomicU32] {

@@ -16,6 +16,7 @@ fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
         end: offset + 4,
         bytes: 4,
         mask: 1 << lane,
+        checked_by_swap: false,
     }
 }
 

@@ -38,13 +38,13 @@ fn meets(mark: Mark, block: &Shared, bytes: u32) -> bool {
 
 /// Reports whether a mark is of another block, about the same bytes, and not ordered before this block's accesses.
 #[inline(always)]
-fn conflicts(mark: Mark, block: &Shared, bytes: u32) -> bool {
+pub(super) fn conflicts(mark: Mark, block: &Shared, bytes: u32) -> bool {
     meets(mark, block, bytes) && !block.order.is_behind(mark)
 }
 
 /// The same for this block's reads: a read that a cache may answer also needs an acquire before it.
 #[inline(always)]
-fn conflicts_with_read(mark: Mark, block: &Shared, bytes: u32, cached: bool) -> bool {
+pub(super) fn conflicts_with_read(mark: Mark, block: &Shared, bytes: u32, cached: bool) -> bool {
     if cached {
         meets(mark, block, bytes) && !block.order.has_acquired(mark)
     } else {
@@ -250,7 +250,11 @@ fn is_ordered_store(exec: &Exec<'_>, mark: Mark) -> bool {
 fn reads_data(exec: &Exec<'_>, pc: u32) -> bool {
     let program = exec.launch.program;
     let inst = program.code[pc as usize];
-    inst.op == Op::Load && program.memory[inst.x as usize].reads_data
+    let is_data = |x: u32| {
+        let op = &program.memory[x as usize];
+        op.ordered && op.reads_data
+    };
+    inst.op == Op::Load && is_data(inst.x)
 }
 
 /// Marks the words that a block writes by volatile stores, with which only volatile loads of data are compared.
@@ -450,7 +454,7 @@ fn coordinates(exec: &Exec<'_>, linear: u64) -> [u32; 3] {
 
 #[cold]
 #[inline(never)]
-fn race(
+pub(super) fn race(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,

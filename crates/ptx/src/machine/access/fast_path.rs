@@ -239,6 +239,7 @@ pub(crate) fn load_shared<F: VectorOps>(
             end,
             bytes,
             mask: FULL,
+            checked_by_swap: op.checked_by_swap,
         };
         let by = Accessor {
             warp: warp.index,

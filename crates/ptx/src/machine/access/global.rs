@@ -8,7 +8,7 @@ use super::super::traffic::MemoryPath;
 use super::super::warp::Warp;
 use super::between::Reads;
 use super::{
-    Offsets, Request, Want, Words, atomic, atomic_poison, between, collect, fault, lanes,
+    Offsets, Request, Want, Words, atomic, atomic_poison, beside, between, collect, fault, lanes,
     load_part, offsets_at, poison_loaded, write_element,
 };
 use crate::code::{MemSpace, MemoryOp, Reach};
@@ -82,6 +82,7 @@ pub(super) fn access(
         } else if track.notices_reads() && exec.compares_blocks() {
             let reads = Reads::of(exec, request);
             between::reads(exec, block, warp, reads, track, &offsets);
+            beside::plain(exec, block, warp, request, track, &offsets);
         }
         for part in 0..op.count {
             load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
@@ -103,6 +104,7 @@ pub(super) fn access(
             between::changes_in_order(exec, request, track, &offsets);
         } else if exec.compares_blocks() {
             between::writes(exec, block, warp, request, track, &offsets);
+            beside::plain(exec, block, warp, request, track, &offsets);
         }
         exec.waiting.changed = true;
         store(warp, op, track, &offsets, mask, shape);
@@ -114,6 +116,9 @@ pub(super) fn access(
     if ordered {
         signal(exec, block, warp.index, request);
         hear(exec, block, warp.index, request);
+        if exec.compares_blocks() {
+            beside::atomics(exec, block, warp, request, track, &offsets);
+        }
         between::changes_in_order(exec, request, track, &offsets);
     } else if exec.compares_blocks() {
         // Other blocks need not notice what is atomic in this one.

@@ -16,10 +16,10 @@ use crate::sync::{Accessor, Mark, Moment};
 
 /// An access of another thread, as its moment and its instruction.
 #[derive(Debug, Clone, Copy)]
-struct Other {
-    thread: u32,
-    pc: u32,
-    wrote: bool,
+pub(super) struct Other {
+    pub(super) thread: u32,
+    pub(super) pc: u32,
+    pub(super) wrote: bool,
 }
 
 /// The two lists of moments of an allocation's words.
@@ -166,7 +166,7 @@ pub(super) fn forget_writes(track: &Track, offsets: &Offsets, mask: u32, bytes: 
 
 #[cold]
 #[inline(never)]
-fn race(
+pub(super) fn race(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,

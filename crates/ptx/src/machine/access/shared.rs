@@ -70,6 +70,7 @@ pub(super) fn access(
                     end: range.1,
                     bytes,
                     mask,
+                    checked_by_swap: op.checked_by_swap,
                 };
                 if let Some(conflict) = shadow.read(&reading, by) {
                     let place = (offsets[conflict.lane] as u32, bytes);
