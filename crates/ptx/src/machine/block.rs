@@ -21,7 +21,7 @@ pub(crate) struct Barrier {
     pub(crate) expected: Option<u32>,
     /// The program counter of an arrival that expects another number of threads, with its thread and that number.
     pub(crate) disagrees: Option<(u32, u32, u32)>,
-    /// How often the barrier has completed.
+    /// Number of times that the barrier has completed.
     pub(crate) phase: u32,
     /// The program counter of the first arrival, and the first arrival at another program counter with its thread.
     pub(crate) first_pc: Option<u32>,

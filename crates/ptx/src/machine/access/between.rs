@@ -73,7 +73,7 @@ pub(crate) struct Reads {
     pub(crate) want: Want,
     /// True if a cache of the multiprocessor may answer.
     pub(crate) cached: bool,
-    /// Whether it is volatile, relaxed or acquiring in its block.
+    /// True if it is volatile, relaxed or acquiring in its block.
     pub(crate) ordered: bool,
 }
 
