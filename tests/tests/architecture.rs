@@ -7,6 +7,7 @@ use serde_json::Value;
 /// Workspace crates that each workspace crate may depend on as a normal dependency.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("domain", &[]),
+    ("convert", &["domain"]),
     ("corpus", &[]),
     ("ptx", &[]),
     ("driver", &["ptx"]),
@@ -16,7 +17,9 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("worker", &["domain", "gpu"]),
     (
         "server",
-        &["corpus", "domain", "engine", "gpu", "store", "worker"],
+        &[
+            "convert", "corpus", "domain", "engine", "gpu", "store", "worker",
+        ],
     ),
     ("lab", &["domain", "ptx", "worker"]),
 ];

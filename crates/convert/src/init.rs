@@ -1,0 +1,99 @@
+//! A new task folder from an existing `.cu` file.
+//!
+//! [`create_task`] parses the file, finds the kernel and its launches, guesses tensors, dims, dtypes
+//! and cases, and writes every file of the folder. Each guess is a [`Guess`] with its line and its
+//! reason. A fact that cannot be guessed is a problem whose remedy is the option that states it.
+
+mod answers;
+mod arithmetic;
+mod baseline;
+mod bounds;
+mod cases;
+mod expand;
+mod launches;
+mod shape;
+mod source;
+mod task_file;
+
+use std::collections::BTreeMap;
+
+use domain::problem::{Problem, Problems};
+
+pub use answers::{Answers, DimAnswer, TensorAnswer, parse_list};
+
+/// A `.cu` file to convert, with what its owner has said about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request<'a> {
+    /// Name of the file in messages.
+    pub file: &'a str,
+    /// Text of the file.
+    pub text: &'a str,
+    /// Name of the new task.
+    pub name: &'a str,
+    /// Facts that replace guesses.
+    pub answers: &'a Answers,
+}
+
+/// The files of a new task and the guesses in them.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewTask {
+    /// Texts by path in the task folder.
+    pub files: BTreeMap<String, String>,
+    /// Every guess, in the order of the lines.
+    pub guesses: Vec<Guess>,
+    /// The next thing to do, a sentence.
+    pub next: String,
+}
+
+/// One decision that the file does not state.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Guess {
+    /// Line of the `.cu` file that it rests on, from 1; 0 where it rests on no line.
+    pub line: u32,
+    /// The decision and its reason.
+    pub text: String,
+}
+
+/// Writes a task folder from a `.cu` file.
+///
+/// # Errors
+/// Each [`Problem`] names the line and the remedy: a file that does not parse, no kernel, several
+/// kernels without a launch order, a launch or a shape that cannot be understood.
+pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
+    let original = source::Source::parse(request.file, request.text)?;
+    let expanded_text = expand::expand_macros(request.text);
+    let expanded = source::Source::parse(request.file, &expanded_text)?;
+    let mut work = Work {
+        request,
+        guesses: Vec::new(),
+    };
+    let plan = launches::find_plan(&mut work, &expanded)?;
+    let inputs = shape::find_buffers(&mut work, &expanded, plan)?;
+    let baseline = baseline::write(&mut work, &original, &expanded, &inputs)?;
+    let sized = cases::choose(&mut work, &expanded, inputs)?;
+    Ok(task_file::write(work, &sized, &baseline))
+}
+
+/// What the steps of one conversion share.
+struct Work<'a> {
+    request: &'a Request<'a>,
+    guesses: Vec<Guess>,
+}
+
+impl Work<'_> {
+    fn guess(&mut self, line: u32, text: impl Into<String>) {
+        let guess = Guess {
+            line,
+            text: text.into(),
+        };
+        if !self.guesses.contains(&guess) {
+            self.guesses.push(guess);
+        }
+    }
+
+    fn problem(&self, line: u32, message: impl Into<String>, fix: impl Into<String>) -> Problem {
+        let mut problem = Problem::whole(self.request.file, message, fix);
+        problem.line = line;
+        problem
+    }
+}
