@@ -2,6 +2,7 @@
 //! `commands` carries them out.
 
 mod device;
+mod init;
 mod kernel;
 mod number;
 mod run;
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
+pub use self::init::{Extents, InitArgs};
 pub use self::kernel::{
     BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, FetchArgs,
     IterateArgs, KernelArgs, SummaryArgs,
@@ -98,7 +100,7 @@ pub enum Command {
     Recording(RecordingArgs),
     /// Repeat a recorded run, with the recorded replies in the place of the models.
     Replay(ReplayArgs),
-    /// Check a task folder.
+    /// Write or check a task folder.
     #[command(subcommand)]
     Task(TaskCommand),
     /// List or check the configured language models.

@@ -8,6 +8,7 @@ mod eval;
 mod evidence;
 mod follow;
 mod gpu_check;
+mod init;
 mod local;
 mod model;
 mod preflight;
@@ -78,6 +79,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Evaluate(args) => local::evaluate(args).await,
             Command::Summary(args) => local::summary(args).await,
             Command::Iterate(args) => local::iterate(args).await,
+            Command::Task(TaskCommand::Init(args)) => init::init(&args),
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,

@@ -7,7 +7,9 @@ use clap::{Args, Subcommand};
 use worker::host::Isolation;
 
 use super::number::whole;
-use super::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, ServiceAddress};
+use super::{
+    DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, InitArgs, ServiceAddress,
+};
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -88,6 +90,8 @@ pub struct DevicesArgs {
 /// Commands for a task folder.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum TaskCommand {
+    /// Write a task folder from an existing .cu file, and say what was guessed.
+    Init(Box<InitArgs>),
     /// Check that a task folder can be used for runs, and name every defect with its place.
     Check(CheckArgs),
 }

@@ -195,10 +195,15 @@ fn report(admission: &Admission) -> String {
         vec![floor.cache.name_of(&floor.case), least, baseline]
     });
     text.push_str(&columns(&floors.collect::<Vec<_>>(), 2));
-    let verdict = if admission.admitted() {
-        "the task may be searched"
-    } else {
-        "the task is REFUSED: see the rules above"
+    let verdict = match admission.points.iter().find(|point| !point.holds) {
+        None if admission.admitted() => "the task may be searched".to_owned(),
+        None => "the task is REFUSED: see the rules above".to_owned(),
+        Some(point) => format!(
+            "the task is REFUSED: see the rules above\nnext       {}, {}: {}",
+            rule(point.rule),
+            line(&point.subject, 60),
+            line(&point.says, 400)
+        ),
     };
     text.push_str(&format!("\n{verdict}\n\n"));
     text
