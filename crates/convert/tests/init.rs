@@ -18,8 +18,10 @@ fn create(text: &str, answers: &Answers) -> Result<NewTask, Problems> {
 fn answers(tensors: &[&str], dims: &[&str]) -> Answers {
     let tensors = tensors
         .iter()
-        .map(|text| TensorAnswer::parse(text).unwrap());
-    let dims = dims.iter().map(|text| DimAnswer::parse(text).unwrap());
+        .map(|text| TensorAnswer::parse(text).expect("the test states it in the documented form"));
+    let dims = dims
+        .iter()
+        .map(|text| DimAnswer::parse(text).expect("the test states it in the documented form"));
     Answers {
         tensors: tensors.collect(),
         dims: dims.collect(),
@@ -213,7 +215,9 @@ fn the_reference_marks_the_one_line_that_is_missing() {
 
 /// The problems of a text, one a line.
 fn refusal(text: &str) -> String {
-    create(text, &Answers::default()).unwrap_err().to_string()
+    create(text, &Answers::default())
+        .expect_err("the file must be refused")
+        .to_string()
 }
 
 #[test]
