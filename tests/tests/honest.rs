@@ -64,6 +64,24 @@ fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
     confirm_file(task, file.to_str().context("a UTF-8 path")?, 1)
 }
 
+/// Loads of 16 bytes behind an unaligned head: the order of the sum depends on the alignment of the base.
+#[test]
+fn a_sum_whose_order_depends_on_the_alignment_of_its_base_is_confirmed() -> Result<()> {
+    let repository = lab::repository();
+    let folder = tempfile::tempdir()?;
+    for name in ["baseline.cu", "reference.cu", "check.cu", "task.toml"] {
+        let text = std::fs::read_to_string(repository.join("tests/honest/mean-f32").join(name))?;
+        // Bases of four bytes, where the order differs.
+        std::fs::write(
+            folder.path().join(name),
+            text.replace("align = 16", "align = 4"),
+        )?;
+    }
+    let task = folder.path().to_str().context("a UTF-8 path")?;
+    let file = "tests/verdict-rates/mean-f32/kernels/wide-loads.cu";
+    confirm_file(task, file, CONFIRMATIONS)
+}
+
 #[test]
 fn sums_in_any_order_are_accepted_where_a_task_allows_them() -> Result<()> {
     let task = "tests/honest/product-f32";

@@ -152,7 +152,8 @@ fn a_repeat_changes_the_schedule_the_fragments_or_what_lies_around_and_no_inputs
     };
     assert!(rescheduled.schedule.is_some());
     assert_eq!(rescheduled.poison, original.poison);
-    assert_eq!(rescheduled.placement, Placement::Weakest);
+    // A kernel that loads as widely as its base allows may add in another order on another base.
+    assert_eq!(rescheduled.placement, original.placement);
     assert_eq!((relaid.schedule, relaid.poison), (None, original.poison));
     assert_eq!(relaid.comparison, Against::Relaid);
     assert_eq!(repoisoned.schedule, None);
@@ -316,7 +317,12 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
     assert_eq!(poisons.len(), 20, "a poison of its own for each");
     for pass in &again {
         assert_eq!(pass.inputs(), largest.inputs());
-        assert_eq!(pass.comparison, Against::Itself);
+        // On weak bases a kernel may add in another order.
+        let compared_with = match pass.placement {
+            Placement::Allocated | Placement::Shifted => Against::Itself,
+            _ => Against::Reference,
+        };
+        assert_eq!(pass.comparison, compared_with, "{:?}", pass.placement);
     }
     let company = again.iter().filter(|pass| pass.company).count();
     assert_eq!(company, 10, "every other one, whichever process makes it");
