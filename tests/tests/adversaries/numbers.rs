@@ -56,6 +56,33 @@ fn b09_values_and_shapes_that_only_a_promotion_meets() {
     }
 }
 
+/// Kernels that give zeros where the shape meets one condition, which holds for one value of a dim or for few. A
+/// promotion meets both outcomes of each condition that the machine code evaluates.
+#[test]
+fn b09_zeros_at_one_value_of_a_dim() {
+    let bench = bench();
+    let folder = lab::repository().join("tests/verdict-rates/softmax-f32");
+    let task = lab::task_in(&folder).expect("the task reads");
+    let file = folder.join("kernels/warp-per-row.cu");
+    let right = std::fs::read_to_string(file).expect("the kernel reads");
+    let store = "column] = ";
+    let confirmation = |source: String| {
+        let mut request = request(&task, "candidate.cu", source);
+        request.stage = EvaluationStage::Confirmation;
+        bench.evaluate(&request).verdict.kind()
+    };
+    for condition in ["C == 613", "C % 517 == 5", "R > 1728", "R == 61 && C == 36"] {
+        let wrong = right.replace(store, &format!("{store}{condition} ? 0.0f : "));
+        assert_ne!(wrong, right);
+        assert_eq!(
+            confirmation(wrong),
+            VerdictKind::IncorrectOutput,
+            "{condition}"
+        );
+    }
+    assert_eq!(confirmation(right), VerdictKind::Accepted);
+}
+
 #[test]
 fn b10_answers_built_in() {
     bench().assert_all_announced(&[

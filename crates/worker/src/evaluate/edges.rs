@@ -1,12 +1,13 @@
 //! Shapes that no task file lists: at the edges of warps and tiles, where loops have their tails,
-//! and, before a promotion, at the borders that the candidate's own numbers suggest, drawn ones, and
-//! some beyond what the task lists.
+//! and, before a promotion, on both sides of the candidate's own conditions, drawn ones, and some
+//! beyond what the task lists.
 //!
 //! A search meets a few of them, which its key chooses, so that the reference's answers are
 //! computed once per run; a confirmation meets all. The values that a dim may have are the task's.
 
-mod constants;
+mod conditions;
 mod drawn;
+mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,7 @@ use domain::role::Key;
 use domain::seeds::SeedFamily;
 use domain::task::{Case, Task, Use};
 
+use self::conditions::Conditions;
 use super::passes::{SMALL_ELEMENTS, elements};
 
 /// Around one warp and four, one alone, and a prime that no tile divides.
@@ -25,6 +27,8 @@ const EDGES: [i64; 8] = [1, 31, 32, 33, 127, 128, 129, 1009];
 const SEARCHED: usize = 3;
 /// Tunables beyond this are no sizes of tiles.
 const LARGEST_TILE: i64 = 256;
+/// Numbers at most that are taken from comparisons of values other than the shape's.
+const MAX_CONSTANTS: usize = 12;
 /// Elements of all tensors together, at most.
 const MOST_ELEMENTS: u64 = 1 << 15;
 /// Largest number of elements of a shape beyond the listed ones, as a multiple of those of the largest
@@ -33,8 +37,8 @@ const ROOM_BEYOND: u64 = 8;
 /// The same where all dims have grown, since work often grows faster than elements do.
 const ROOM_TOGETHER: u64 = 4;
 
-/// The cases of one evaluation beyond those of its task. A promotion also meets the shapes around the
-/// numbers of the candidate's PTX, where that is given.
+/// The cases of one evaluation beyond those of its task. A promotion also meets shapes on both
+/// sides of the conditions in the candidate's PTX, where that is given.
 ///
 /// # Errors
 /// A [`Problem`] of the task: an extent without a value.
@@ -60,13 +64,17 @@ pub fn cases(
             edges.everywhere(value, MOST_ELEMENTS)?;
         }
     }
-    let largest = shown(task).flat_map(|case| case.dims.values()).max();
-    for constant in constants::compared_constants(
-        ptx.unwrap_or_default(),
-        largest.map_or(1, |largest| largest + largest / 4),
-    ) {
-        for value in [constant - 1, constant, constant + 1] {
-            edges.everywhere(value, SMALL_ELEMENTS)?;
+    if let Some(conditions) = ptx.and_then(|ptx| conditions(request, ptx)) {
+        edges.cover(&conditions)?;
+        let largest = shown(task).flat_map(|case| case.dims.values()).max();
+        let most = largest.map_or(1, |largest| largest + largest / 4);
+        // The largest first: small numbers are tiles, which the edges and the tunables have already.
+        let others = conditions.other_constants().iter().rev();
+        let others = others.filter(|constant| (2..=most).contains(*constant));
+        for constant in others.take(MAX_CONSTANTS) {
+            for value in [constant - 1, *constant, constant + 1] {
+                edges.everywhere(value, SMALL_ELEMENTS)?;
+            }
         }
     }
     edges.beyond()?;
@@ -213,6 +221,13 @@ fn chosen(mut cases: Vec<Case>, key: Key, count: usize) -> Vec<Case> {
     cases.sort_by_key(|case| word(key, &[&case.name]));
     cases.truncate(count);
     cases
+}
+
+/// The conditions of the candidate's PTX; none if the candidate does not parse.
+fn conditions(request: &EvaluationRequest, ptx: &str) -> Option<Conditions> {
+    let source = KernelSource::parse(&request.file, request.source.as_str()).ok()?;
+    let configuration = source.configure(&request.configuration).ok()?;
+    Some(Conditions::of(&source, &configuration, ptx))
 }
 
 /// The values of the candidate's tunables, which are the sizes of its tiles among others.
