@@ -7,6 +7,7 @@ mod kernel;
 mod number;
 mod run;
 mod service;
+mod sweep;
 
 use std::path::PathBuf;
 
@@ -26,6 +27,7 @@ pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
     ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
 };
+pub use self::sweep::SweepArgs;
 
 /// Default of `--data`: a folder beside the files that a person works on.
 pub const DEFAULT_DATA: &str = ".kernelwright";
@@ -106,6 +108,8 @@ pub enum Command {
     /// List or check the configured language models.
     #[command(subcommand)]
     Model(ModelCommand),
+    /// Search a recorded space for its fastest configuration, without a device.
+    Sweep(SweepArgs),
     /// Compare the emulated device's modelled times with times that Kernel Tuner measured.
     ScoreModel(Box<ScoreModelArgs>),
     /// Check that this machine can evaluate kernels, and say how to fix what is missing.

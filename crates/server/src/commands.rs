@@ -18,6 +18,7 @@ mod run;
 mod score;
 mod serve;
 mod show;
+mod sweep;
 mod worker;
 
 use std::process::ExitCode;
@@ -83,6 +84,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,
+            Command::Sweep(args) => sweep::sweep(&args),
             Command::ScoreModel(args) => score::score(*args).await,
             Command::GpuCheck(args) => gpu_check::gpu_check(args).await,
             Command::Preflight(args) => preflight::preflight(args).await,

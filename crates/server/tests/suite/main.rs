@@ -11,5 +11,6 @@ mod data_folder;
 mod fixtures;
 mod progress;
 mod stream;
+mod sweep;
 mod tree;
 mod winner;
