@@ -273,9 +273,10 @@ impl Store {
                 return Ok(Receipt::Accepted);
             }
         };
-        let speedup = match examine(&mut tx, &held, &row, evaluation).await? {
+        let speedup = match read_speedup(&mut tx, &held, &row, evaluation).await {
             Ok(speedup) => speedup,
-            Err(what) => {
+            Err(ReportError::Store(error)) => return Err(error),
+            Err(ReportError::Unusable(what)) => {
                 let fault = LeaseEnd::Fault {
                     worker,
                     reason: what.clone(),
@@ -464,14 +465,34 @@ async fn read_incumbent(
     }))
 }
 
+/// The reasons why a report is not recorded.
+enum ReportError {
+    /// It does not fit the lease or contradicts itself, for this reason.
+    Unusable(String),
+    /// The database failed.
+    Store(StoreError),
+}
+
+impl From<StoreError> for ReportError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl ReportError {
+    fn unusable(reason: impl Into<String>) -> Self {
+        Self::Unusable(reason.into())
+    }
+}
+
 /// Checks that an evaluation belongs to the leased candidate. Returns its speedup over the baseline
-/// if it was accepted, or the reason why the report is unusable.
-async fn examine(
+/// if it was accepted.
+async fn read_speedup(
     tx: &mut Connection,
     held: &HeldLease,
     row: &ReportedRow,
     evaluation: &Evaluation,
-) -> Result<Result<Option<f64>, String>, StoreError> {
+) -> Result<Option<f64>, ReportError> {
     let version: Digest = row
         .version
         .parse()
@@ -482,31 +503,37 @@ async fn examine(
     let accepted = evaluation.verdict.acceptance();
     if evaluation.evaluator != EVALUATOR_VERSION {
         let found = evaluation.evaluator;
-        return Ok(Err(format!("it speaks version {found} of the protocol")));
+        return Err(ReportError::Unusable(format!(
+            "it speaks version {found} of the protocol"
+        )));
     }
     if evaluation.stage != held.stage {
-        return Ok(Err("it answers another stage".to_owned()));
+        return Err(ReportError::unusable("it answers another stage"));
     }
     if evaluation.task_version != version {
-        return Ok(Err("it is about another version of the task".to_owned()));
+        return Err(ReportError::unusable(
+            "it is about another version of the task",
+        ));
     }
     if reported != row.digest && (reported.is_some() || accepted.is_some()) {
-        return Ok(Err("it is about another candidate's code".to_owned()));
+        return Err(ReportError::unusable(
+            "it is about another candidate's code",
+        ));
     }
     let Some(acceptance) = accepted else {
-        return Ok(Ok(None));
+        return Ok(None);
     };
     if evaluation.device.is_none() {
-        return Ok(Err("it accepts without naming a device".to_owned()));
+        return Err(ReportError::unusable("it accepts without naming a device"));
     }
     let cases = acceptance.timing.cases();
     if cases.is_empty() || !cases.iter().all(|time| is_valid_time(time.us)) {
-        return Ok(Err(
-            "it accepts without a positive time for each case".to_owned()
+        return Err(ReportError::unusable(
+            "it accepts without a positive time for each case",
         ));
     }
     if held.stage == EvaluationStage::Baseline {
-        return Ok(Ok(Some(1.0)));
+        return Ok(Some(1.0));
     }
     if !acceptance.timing.is_modelled() {
         // Times measured on another day, or by another worker, are not compared.
@@ -514,23 +541,24 @@ async fn examine(
             .measurement
             .as_ref()
             .map(|found| found.anchor.ratio);
-        return Ok(ratio
+        return ratio
             .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
             .map(Some)
-            .ok_or_else(|| "it was not timed beside the baseline".to_owned()));
+            .ok_or_else(|| ReportError::unusable("it was not timed beside the baseline"));
     }
     let baseline = match judgements::baseline(tx, held.run).await? {
         Some(baseline) => judgements::timing(tx, baseline).await?,
         None => None,
     };
-    Ok(baseline
+    baseline
         .and_then(|baseline| acceptance.timing.speedup_over(&baseline))
         .map(Some)
         .ok_or_else(|| {
-            "its times cannot be compared with the baseline's: another device, model or set of \
-             cases"
-                .to_owned()
-        }))
+            ReportError::unusable(
+                "its times cannot be compared with the baseline's: another device, model or set \
+                 of cases",
+            )
+        })
 }
 
 /// Records the device of the baseline, because all times of a run come from one kind of device.

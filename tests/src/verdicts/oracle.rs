@@ -250,14 +250,16 @@ impl Run<'_> {
         question: &Question,
         conditions: Conditions,
     ) -> Result<Vec<u8>, Stop> {
-        let wrong = |what: String| Err(Stop::Wrong(format!("{what}: {}", question.words())));
-        let bytes = match self.execute(device, question, conditions)? {
-            Ok(bytes) => bytes,
-            Err(what) => return wrong(what),
-        };
+        let wrong = |what: String| Stop::Wrong(format!("{what}: {}", question.words()));
+        let bytes = self
+            .execute(device, question, conditions)
+            .map_err(|stop| match stop {
+                Stop::Wrong(what) => wrong(what),
+                stop => stop,
+            })?;
         let ratio = error_ratio(&self.output_element().decode(&bytes), &question.answer);
         if ratio > DOUBTLESS {
-            return wrong(format!("error {ratio:.1} times the bound"));
+            return Err(wrong(format!("error {ratio:.1} times the bound")));
         }
         if ratio > self.worst {
             self.worst = ratio;
@@ -276,13 +278,13 @@ impl Run<'_> {
         element(output.expect("a task has an output").dtype)
     }
 
-    /// Makes one execution. The inner error is an observation that proves the kernel wrong.
+    /// Makes one execution. Returns the bytes of the output.
     fn execute(
         &self,
         (machine, handle): &mut (Machine, ModuleHandle),
         question: &Question,
         conditions: Conditions,
-    ) -> Result<Result<Vec<u8>, String>, Stop> {
+    ) -> Result<Vec<u8>, Stop> {
         let task = &self.subject.task;
         let plan = match self
             .plan
@@ -318,15 +320,14 @@ impl Run<'_> {
         }
         let outcome = self.launch(machine, *handle, &plan.steps, &buffers, conditions);
         let result = match outcome {
-            Ok(None) => buffers.outcome(machine, task, question),
-            Ok(Some(observation)) => Ok(Err(observation)),
+            Ok(()) => buffers.output(machine, task, question),
             Err(stop) => Err(stop),
         };
         buffers.free(machine);
         result
     }
 
-    /// Launches the steps of a plan; an observation if one of them does not end well.
+    /// Launches the steps of a plan. A launch that does not complete proves the kernel wrong.
     fn launch(
         &self,
         machine: &mut Machine,
@@ -334,7 +335,7 @@ impl Run<'_> {
         steps: &[ResolvedStep],
         buffers: &Buffers,
         conditions: Conditions,
-    ) -> Result<Option<String>, Stop> {
+    ) -> Result<(), Stop> {
         for step in steps {
             let launch = match step {
                 ResolvedStep::Memset { buffer, byte } => {
@@ -388,14 +389,14 @@ impl Run<'_> {
                 Err(error) => return Err(Stop::Open(format!("failed to {error}"))),
                 Ok(report) if report.outcome == Outcome::Completed => {}
                 Ok(report) => {
-                    return Ok(Some(format!(
+                    return Err(Stop::Wrong(format!(
                         "{} ended with {:?}",
                         launch.kernel, report.outcome
                     )));
                 }
             }
         }
-        Ok(None)
+        Ok(())
     }
 }
 
@@ -445,13 +446,8 @@ impl Buffers {
         found.ok_or_else(|| format!("there is no buffer {name}"))
     }
 
-    /// Bytes of the output; an observation if an input changed.
-    fn outcome(
-        &self,
-        machine: &Machine,
-        task: &Task,
-        question: &Question,
-    ) -> Result<Result<Vec<u8>, String>, Stop> {
+    /// Reads the bytes of the output. A changed input proves the kernel wrong.
+    fn output(&self, machine: &Machine, task: &Task, question: &Question) -> Result<Vec<u8>, Stop> {
         let mut output = Vec::new();
         let mut inputs = question.inputs.iter();
         for tensor in &task.tensors {
@@ -470,10 +466,10 @@ impl Buffers {
             }
             // A NaN has one encoding here, since all of them were encoded alike.
             if found != expected {
-                return Ok(Err(format!("input {} changed", tensor.name)));
+                return Err(Stop::Wrong(format!("input {} changed", tensor.name)));
             }
         }
-        Ok(Ok(output))
+        Ok(output)
     }
 
     fn free(&self, machine: &mut Machine) {

@@ -347,7 +347,7 @@ impl<'a> Exchange<'a> {
     /// The next piece of the body; none at its proper end.
     async fn piece(&mut self, response: &mut Response) -> Result<Option<Vec<u8>>, LlmError> {
         let piece = self.within(response.chunk()).await?;
-        // Whatever breaks a body that had begun, the reply is incomplete.
+        // An error after the body began means an incomplete reply, whatever its cause.
         let piece = piece.map_err(|error| {
             tracing::debug!("a reply broke off: {error}");
             self.cut()
@@ -383,27 +383,26 @@ impl<'a> Exchange<'a> {
         let is_stream = content_type
             .and_then(|kind| kind.to_str().ok())
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
-        let outcome = if is_stream {
-            self.read_stream(response).await?
-        } else {
-            let mut body = Vec::new();
-            self.read(response, &mut body, u64::MAX).await?;
-            dialect::parse_reply(self.model.config.dialect, &body)
-        };
-        outcome.map_err(|none| self.no_answer(none, key))
+        if is_stream {
+            return self.read_stream(response, key).await;
+        }
+        let mut body = Vec::new();
+        self.read(response, &mut body, u64::MAX).await?;
+        dialect::parse_reply(self.model.config.dialect, &body)
+            .map_err(|none| self.no_answer(none, key))
     }
 
     async fn read_stream(
         &mut self,
         mut response: Response,
-    ) -> Result<Result<Answer, NoAnswer>, LlmError> {
+        key: Option<&Key>,
+    ) -> Result<Answer, LlmError> {
         let mut decoder = Decoder::default();
         let mut parser = self.model.config.dialect.stream_parser();
         while let Some(piece) = self.piece(&mut response).await? {
-            let events = match decoder.push(&piece) {
-                Ok(events) => events,
-                Err(error) => return Ok(Err(self.garbled(error.to_string()))),
-            };
+            let events = decoder
+                .push(&piece)
+                .map_err(|error| self.no_answer(self.garbled(error.to_string()), key))?;
             for event in events {
                 match parser.parse_event(&event) {
                     Ok(EventKind::Token) => {
@@ -412,18 +411,21 @@ impl<'a> Exchange<'a> {
                     }
                     Ok(EventKind::Metadata) => self.understood = true,
                     Ok(EventKind::Unknown) => {}
-                    Ok(EventKind::End) => return Ok(parser.finish()),
-                    Err(NoAnswer::Malformed(why)) => return Ok(Err(self.garbled(why))),
-                    Err(none) => return Ok(Err(none)),
+                    Ok(EventKind::End) => {
+                        return parser.finish().map_err(|none| self.no_answer(none, key));
+                    }
+                    Err(NoAnswer::Malformed(why)) => {
+                        return Err(self.no_answer(self.garbled(why), key));
+                    }
+                    Err(none) => return Err(self.no_answer(none, key)),
                 }
             }
         }
-        Ok(match parser.finish() {
-            Err(NoAnswer::Cut) if !self.understood && self.received > 0 => {
-                let why = "its event stream has no events of the protocol";
-                Err(NoAnswer::Malformed(why.to_owned()))
+        parser.finish().map_err(|none| match none {
+            NoAnswer::Cut if !self.understood && self.received > 0 => {
+                self.malformed("its event stream has no events of the protocol", key)
             }
-            outcome => outcome,
+            none => self.no_answer(none, key),
         })
     }
 
