@@ -11,6 +11,7 @@ use domain::api::{CandidateSummary, RunRequest, RunState, RunView};
 use domain::id::RunId;
 use domain::model::{Dollars, Usage};
 use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
+use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 use lab::model::{Answer, Dialect, Request, ScriptedModel};
 use lab::{Finished, Lab, kernelwright};
@@ -280,22 +281,22 @@ async fn a_run_pauses_while_its_model_is_down_and_continues_afterwards() -> Resu
     Ok(())
 }
 
-/// Kills the service twenty times: after a further verdict, or, as a seed decides, as soon as calls
-/// are in flight.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
-    let bundle = lab::task(TASK)?;
-    let request = request(Method::Full, 45);
+/// A run that ends by itself, with the lines of its candidates.
+async fn undisturbed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, Vec<String>)> {
     let server = author().await?;
-    let calm = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
-    let run = calm.launch(&bundle, &request).await?;
-    let undisturbed = calm.finished(run.id).await?;
-    let expected = candidate_lines(&calm, run.id).await?;
-    drop(calm);
+    let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
+    let run = lab.launch(bundle, request).await?;
+    let run = lab.finished(run.id).await?;
+    let lines = candidate_lines(&lab, run.id).await?;
+    Ok((run, lines))
+}
 
+/// The same run on a service that is killed twenty times: after a further verdict, or, as a seed
+/// decides, as soon as calls are in flight.
+async fn killed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, Vec<String>)> {
     let server = author().await?;
     let mut lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
-    let run = lab.launch(&bundle, &request).await?;
+    let run = lab.launch(bundle, request).await?;
     let mut rng = ChaCha8Rng::seed_from_u64(23);
     let mut kills = 0;
     while kills < 20 {
@@ -318,9 +319,22 @@ async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
         let again = lab.serve(&["--with-local-worker"]).await;
         again.with_context(|| format!("restart {kills}"))?;
     }
-    let disturbed = lab.finished(run.id).await?;
+    let run = lab.finished(run.id).await?;
+    let lines = candidate_lines(&lab, run.id).await?;
+    Ok((run, lines))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
+    let bundle = lab::task(TASK)?;
+    let request = request(Method::Full, 45);
+    // Both systems wait for processes and models much of the time, so they run side by side.
+    let ((undisturbed, expected), (disturbed, lines)) = tokio::try_join!(
+        undisturbed_run(&bundle, &request),
+        killed_run(&bundle, &request)
+    )?;
     assert_eq!(disturbed.trials, 45);
-    assert_eq!(candidate_lines(&lab, run.id).await?, expected);
+    assert_eq!(lines, expected);
     assert_eq!(disturbed.spend.usage, undisturbed.spend.usage);
     assert_eq!(disturbed.spend.dollars, undisturbed.spend.dollars);
     assert_eq!(winner(&disturbed), winner(&undisturbed));

@@ -8,6 +8,7 @@ use domain::api::{
 };
 use domain::evaluation::Evaluation;
 use domain::search::{Method, Operator, StopReason};
+use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 use lab::Lab;
 
@@ -304,20 +305,21 @@ async fn results(lab: &Lab, run: domain::id::RunId) -> Result<Vec<String>> {
         .collect())
 }
 
-#[tokio::test]
-async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> {
+/// A playbook run that ends by itself, with the results of its candidates.
+async fn undisturbed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, Vec<String>)> {
+    let lab = Lab::with_worker().await?;
+    let run = lab.launch(bundle, request).await?;
+    let run = lab.finished(run.id).await?;
+    let results = results(&lab, run.id).await?;
+    Ok((run, results))
+}
+
+/// The same run on a service that is killed ten times. The lab holds its promotion.
+async fn killed_run(bundle: &Bundle, request: &RunRequest) -> Result<(Lab, RunView, Vec<String>)> {
     use rand::{RngExt as _, SeedableRng as _};
 
-    let bundle = lab::task("softmax-f32")?;
-    let request = request("softmax-f32", Method::Playbook);
-    let calm = Lab::with_worker().await?;
-    let run = calm.launch(&bundle, &request).await?;
-    let undisturbed = calm.finished(run.id).await?;
-    let expected = results(&calm, run.id).await?;
-    drop(calm);
-
     let mut lab = Lab::with_worker().await?;
-    let run = lab.launch(&bundle, &request).await?;
+    let run = lab.launch(bundle, request).await?;
     let mut rng = rand_chacha::ChaCha8Rng::seed_from_u64(20);
     for kill in 0..10 {
         // A drawn number of verdicts after the last kill. Where the run is between two verdicts is
@@ -333,8 +335,21 @@ async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> 
             .await
             .with_context(|| format!("restart {kill}"))?;
     }
-    let disturbed = lab.finished(run.id).await?;
-    assert_eq!(results(&lab, run.id).await?, expected);
+    let run = lab.finished(run.id).await?;
+    let results = results(&lab, run.id).await?;
+    Ok((lab, run, results))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> {
+    let bundle = lab::task("softmax-f32")?;
+    let request = request("softmax-f32", Method::Playbook);
+    // Both systems wait for processes much of the time, so they run side by side.
+    let ((undisturbed, expected), (_lab, disturbed, results)) = tokio::try_join!(
+        undisturbed_run(&bundle, &request),
+        killed_run(&bundle, &request)
+    )?;
+    assert_eq!(results, expected);
     assert_eq!(disturbed.trials, undisturbed.trials);
     assert_eq!(disturbed.verdicts, undisturbed.verdicts);
     assert_eq!(
