@@ -5,7 +5,8 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tempfile::TempDir;
+use tempfile::{NamedTempFile, TempDir};
+use uuid::Uuid;
 
 /// A folder for a command that keeps nothing: the data folder where there is one, so that its
 /// builds are used again, else a temporary folder that goes when this is dropped.
@@ -113,6 +114,35 @@ impl Data {
     /// The bare repository that winners go to where a run names no other.
     pub fn promotions(&self) -> PathBuf {
         self.root.join("promotions.git")
+    }
+
+    /// Identity of this installation: drawn at random by the first call and kept in the folder, so
+    /// that a worker has the same one after a restart. Host name and path would not do, because
+    /// cloned machines share them.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] when it can be neither read nor written.
+    pub fn installation(&self) -> Result<String, DataError> {
+        let path = self.root.join("installation");
+        let io = |source| DataError::Io {
+            doing: "keep the identity of this installation in",
+            path: path.clone(),
+            source,
+        };
+        if !path.exists() {
+            let mut fresh = NamedTempFile::new_in(&self.root).map_err(io)?;
+            fresh
+                .write_all(Uuid::now_v7().to_string().as_bytes())
+                .and_then(|()| fresh.as_file().sync_all())
+                .map_err(io)?;
+            // Another worker on this folder may have been faster: then its identity counts.
+            if let Err(error) = fresh.persist_noclobber(&path)
+                && error.error.kind() != io::ErrorKind::AlreadyExists
+            {
+                return Err(io(error.error));
+            }
+        }
+        fs::read_to_string(&path).map_err(io)
     }
 
     fn address_file(&self) -> PathBuf {
@@ -224,6 +254,17 @@ impl Drop for Lock {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_installation_keeps_its_identity_and_a_new_folder_at_its_path_has_another() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("data");
+        let identity = || Data::open(&folder).unwrap().installation().unwrap();
+        let first = identity();
+        assert_eq!(identity(), first);
+        fs::remove_dir_all(&folder).unwrap();
+        assert_ne!(identity(), first);
+    }
 
     #[test]
     fn a_folder_serves_one_service_at_a_time_and_says_where_it_is() {

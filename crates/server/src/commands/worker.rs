@@ -47,11 +47,10 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
     let health = host.health().clone();
-    let identity = default_name(data.root());
-    let name = args.name.unwrap_or_else(|| identity.clone());
+    let name = args.name.unwrap_or_else(|| default_name(data.root()));
     let mut registration = host.registration(&name);
-    // Workers of one name on several hosts or folders keep their leases apart by it.
-    registration.instance = Some(identity);
+    // It keeps the leases of workers apart that have one name, on several hosts or folders.
+    registration.instance = Some(data.installation().map_err(Failure::infrastructure)?);
     let evaluator = eval::blocking(move || Evaluator::new(host))
         .await?
         .map_err(Failure::infrastructure)?;
