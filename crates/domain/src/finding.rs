@@ -24,7 +24,7 @@ pub enum FindingKind {
     GlobalRace,
     /// Threads of a warp or block reach different barriers.
     DivergentBarrier,
-    /// Nothing can run any more.
+    /// No warp can continue.
     Deadlock,
     /// The instruction budget ran out.
     Hang,
@@ -77,7 +77,7 @@ pub struct OtherParty {
 }
 
 /// Returns true if a message names this source line, as most messages of the emulated device do.
-fn names_line(message: &str, line: u32) -> bool {
+pub(crate) fn names_line(message: &str, line: u32) -> bool {
     let name = format!("line {line}");
     message.match_indices(&name).any(|(start, _)| {
         let (before, after) = (&message[..start], &message[start + name.len()..]);

@@ -224,6 +224,21 @@ fn emulated_checks_answer_for_the_tool_whose_subject_they_are() {
 }
 
 #[test]
+fn a_finding_names_its_line_once() {
+    for (message, expected) in [
+        ("Invalid read", "line 24: Invalid read"),
+        ("reads past `x`, at line 24", "reads past `x`, at line 24"),
+    ] {
+        let finding = SanitizerFinding {
+            line: Some(24),
+            message: message.to_owned(),
+            ..SanitizerFinding::default()
+        };
+        assert_eq!(finding.to_string(), expected);
+    }
+}
+
+#[test]
 fn an_execution_without_an_end_lets_no_silent_tool_pass() {
     let results = emulated(&[finding(FindingKind::Hang, 3)], Some("it hangs"));
     assert!(

@@ -1,10 +1,12 @@
 //! Four sanitizers, each with a result of its own. A tool that did not look has not passed.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::cleaning;
-use crate::finding::{Finding, FindingKind};
+use crate::finding::{Finding, FindingKind, names_line};
 use crate::verdict::{Access, Verdict};
 
 /// Findings kept of one tool.
@@ -229,6 +231,17 @@ pub fn read(tool: Tool, log: &str) -> Status {
 /// Returns true if a heading describes the process and not a kernel.
 fn is_about_the_process(heading: &str) -> bool {
     heading.starts_with("Target application returned an error")
+}
+
+impl fmt::Display for SanitizerFinding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(line) = self.line
+            && !names_line(&self.message, line)
+        {
+            write!(f, "line {line}: ")?;
+        }
+        f.write_str(&self.message)
+    }
 }
 
 impl SanitizerFinding {

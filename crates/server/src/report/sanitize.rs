@@ -69,12 +69,7 @@ pub fn text(checked: &Checked, device: &Device) -> String {
             Status::Found { findings } => {
                 text.push_str(&format!("{tool:10} {} found\n", findings.len()));
                 for finding in findings {
-                    let place = finding.line.map(|line| format!("line {line}: "));
-                    text.push_str(&format!(
-                        "           {}{}\n",
-                        place.unwrap_or_default(),
-                        line(&finding.message, 300)
-                    ));
+                    text.push_str(&format!("           {}\n", line(&finding.to_string(), 300)));
                 }
             }
         }
