@@ -1,5 +1,6 @@
 //! Tests that the table of modes in `docs/reference/attacks.md` is complete, that each mode has a test
-//! whose name begins with its number or that its row names, and that named tests exist.
+//! whose name begins with its number or that its row names, and that the tests named there and in
+//! `docs/reference/status.md` exist.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,21 +34,65 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
-#[test]
-fn every_mode_has_its_row_and_its_tests() {
+/// The texts of all tests that the tables may name.
+fn test_sources() -> String {
     let repository = lab::repository();
-    let text =
-        std::fs::read_to_string(repository.join("docs/reference/attacks.md")).expect("it exists");
     let mut code = String::new();
     for folder in [
         "tests/tests",
         "crates/domain/tests",
         "crates/gpu/tests",
         "crates/ptx/tests",
+        "crates/store/tests",
+        "crates/worker/src",
         "crates/worker/tests",
     ] {
         sources(&repository.join(folder), &mut code);
     }
+    code
+}
+
+/// The words in backticks.
+fn quoted(text: &str) -> Vec<&str> {
+    text.split('`').skip(1).step_by(2).collect()
+}
+
+#[test]
+fn every_test_that_the_status_table_names_exists() {
+    let repository = lab::repository();
+    let text =
+        std::fs::read_to_string(repository.join("docs/reference/status.md")).expect("it exists");
+    let code = test_sources();
+    let mut found = 0;
+    for row in text.lines().filter(|line| line.starts_with("| ")) {
+        let column = row.rsplit(" | ").next().expect("a row has a column");
+        for name in quoted(column) {
+            let exists = if name.ends_with(".rs") {
+                let folder = match column.contains("(domain)") {
+                    true => "crates/domain/tests",
+                    false => "crates/worker/tests/evaluate",
+                };
+                repository.join(folder).join(name).is_file()
+            } else if let Some(module) = name.strip_prefix("domain::") {
+                let file = format!("crates/domain/src/{module}.rs");
+                repository.join(file).is_file()
+            } else {
+                // A row may name the number with which the names of an attack's tests begin.
+                code.contains(&format!("fn {name}()")) || code.contains(&format!("fn {name}_"))
+            };
+            assert!(exists, "no test {name}: {row}");
+            found += 1;
+        }
+    }
+    assert!(found > 20, "{found} tests are named");
+}
+
+#[test]
+fn every_mode_has_its_row_and_its_tests() {
+    let repository = lab::repository();
+    let text =
+        std::fs::read_to_string(repository.join("docs/reference/attacks.md")).expect("it exists");
+    let code = test_sources();
     let rows = rows(&text);
     let found = rows
         .iter()
@@ -60,7 +105,7 @@ fn every_mode_has_its_row_and_its_tests() {
         let [_, defence, tests] = columns.as_slice() else {
             panic!("{mode} has {} columns", columns.len());
         };
-        let named = tests.split('`').skip(1).step_by(2).collect::<Vec<_>>();
+        let named = quoted(tests);
         for test in &named {
             assert!(
                 code.contains(&format!("fn {test}()")),
