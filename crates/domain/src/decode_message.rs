@@ -61,6 +61,44 @@ pub fn describe(message: &str, syntax: Syntax) -> String {
     .to_owned()
 }
 
+/// Rewrites a whole message of the JSON decoder: its position, the field, and the problem in plain words.
+pub fn describe_json(message: &str) -> String {
+    let (rest, position) = split_position(message);
+    let (field, problem) = split_field(rest);
+    let mut text = String::new();
+    if let Some((line, column)) = position {
+        text.push_str(&format!("line {line}, column {column}: "));
+    }
+    if let Some(field) = field {
+        text.push_str(&format!("{field}: "));
+    }
+    text.push_str(&describe(problem, Syntax::Json));
+    text
+}
+
+/// Splits `... at line 1 column 44` into the message and its position.
+pub fn split_position(message: &str) -> (&str, Option<(u32, u32)>) {
+    let parsed = message.rsplit_once(" at line ").and_then(|(rest, place)| {
+        let (line, column) = place.split_once(" column ")?;
+        Some((rest, (line.parse().ok()?, column.parse().ok()?)))
+    });
+    parsed.map_or((message, None), |(rest, position)| (rest, Some(position)))
+}
+
+/// Splits `budget.trials: invalid type ...` into the field's path and the problem.
+pub fn split_field(message: &str) -> (Option<&str>, &str) {
+    match message.split_once(": ") {
+        Some((path, problem)) if is_path(path) => (Some(path), problem),
+        _ => (None, message),
+    }
+}
+
+fn is_path(text: &str) -> bool {
+    let part_of_a_path =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '?');
+    !text.is_empty() && text.chars().all(part_of_a_path)
+}
+
 /// The name of a value that serde describes, such as ``string "many"`` or ``integer `-1` ``.
 fn value_name(found: &str, syntax: Syntax) -> String {
     let value = found.replace('`', "");

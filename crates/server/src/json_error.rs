@@ -18,17 +18,7 @@ pub fn describe(message: &str) -> String {
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix))
         .unwrap_or(message);
-    let (rest, position) = split_position(bare);
-    let (field, problem) = split_field(rest);
-    let mut text = String::new();
-    if let Some((line, column)) = position {
-        text.push_str(&format!("line {line}, column {column}: "));
-    }
-    if let Some(field) = field {
-        text.push_str(&format!("{field}: "));
-    }
-    text.push_str(&decode_message::describe(problem, Syntax::Json));
-    text
+    decode_message::describe_json(bare)
 }
 
 /// The problem with one field of a body, if the parser's message names the field: its path, such as
@@ -38,7 +28,7 @@ pub fn problem(message: &str) -> Option<Problem> {
         .iter()
         .find_map(|prefix| message.strip_prefix(prefix))
         .unwrap_or(message);
-    let (path, problem) = split_field(split_position(bare).0);
+    let (path, problem) = decode_message::split_field(decode_message::split_position(bare).0);
     let missing = problem.strip_prefix("missing field ").map(quoted_name);
     let unknown = problem
         .strip_prefix("unknown field ")
@@ -56,29 +46,6 @@ pub fn problem(message: &str) -> Option<Problem> {
 /// A name of the parser's message without its quotes.
 fn quoted_name(text: &str) -> &str {
     text.trim().trim_matches('`')
-}
-
-/// Splits `... at line 1 column 44` into the message and its position.
-fn split_position(message: &str) -> (&str, Option<(u32, u32)>) {
-    let parsed = message.rsplit_once(" at line ").and_then(|(rest, place)| {
-        let (line, column) = place.split_once(" column ")?;
-        Some((rest, (line.parse().ok()?, column.parse().ok()?)))
-    });
-    parsed.map_or((message, None), |(rest, position)| (rest, Some(position)))
-}
-
-/// Splits `budget.trials: invalid type ...` into the field's path and the problem.
-fn split_field(message: &str) -> (Option<&str>, &str) {
-    match message.split_once(": ") {
-        Some((path, problem)) if is_path(path) => (Some(path), problem),
-        _ => (None, message),
-    }
-}
-
-fn is_path(text: &str) -> bool {
-    let part_of_a_path =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']' | '?');
-    !text.is_empty() && text.chars().all(part_of_a_path)
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use domain::decode_message::describe_json;
 use domain::device::DeviceKind;
 use domain::role::experiment::{CaseRecord, Experiment, ExperimentJob, ExperimentReply, Measure};
 
@@ -144,5 +145,5 @@ fn ask(
 
 fn read(path: &Path) -> Result<CaseRecord, String> {
     let text = std::fs::read(path).map_err(|error| error.to_string())?;
-    serde_json::from_slice(&text).map_err(|error| error.to_string())
+    serde_json::from_slice(&text).map_err(|error| describe_json(&error.to_string()))
 }

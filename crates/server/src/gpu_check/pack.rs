@@ -14,6 +14,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use domain::decode_message::describe_json;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::plan::Configuration;
 use serde::{Deserialize, Serialize};
@@ -142,8 +143,8 @@ impl Pack {
         };
         let root = folder.canonicalize().map_err(read)?;
         let text = fs::read(&path).map_err(read)?;
-        let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|error| read(io::Error::other(error)))?;
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .map_err(|error| read(io::Error::other(describe_json(&error.to_string()))))?;
         if manifest.evaluator != EVALUATOR_VERSION {
             return Err(PackError::Foreign {
                 path: root,
@@ -390,6 +391,19 @@ mod tests {
         assert!(
             foreign.contains(&(EVALUATOR_VERSION + 1).to_string()),
             "{foreign}"
+        );
+    }
+
+    #[test]
+    fn a_manifest_that_does_not_parse_is_described_in_plain_words() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join(MANIFEST), r#"{"evaluator": "ten"}"#).unwrap();
+        let error = std::error::Error::source(&Pack::open(folder.path()).unwrap_err())
+            .expect("a cause")
+            .to_string();
+        assert_eq!(
+            error,
+            "line 1, column 19: a whole number from 0 is needed, not string \"ten\""
         );
     }
 

@@ -13,6 +13,7 @@ use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
+use domain::decode_message::describe_json;
 use domain::device::Device;
 use domain::digest::Digest;
 use domain::evaluation::{
@@ -308,8 +309,8 @@ impl Evidence {
         if Digest::of(&text) != digest {
             return Err(damaged("its manifest has another digest".to_owned()));
         }
-        let manifest: Manifest =
-            serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
+        let manifest: Manifest = serde_json::from_slice(&text)
+            .map_err(|error| damaged(describe_json(&error.to_string())))?;
         if manifest.form != FORM {
             return Err(damaged(format!("its form is {}", manifest.form)));
         }
@@ -329,9 +330,13 @@ impl Evidence {
         let source = String::from_utf8(content(SOURCE)?.clone())
             .map_err(|_| damaged(format!("{SOURCE} is no text")))?;
         let task = serde_json::from_slice(content(TASK)?)
-            .map_err(|error| damaged(format!("{TASK}: {error}")))?;
-        let evaluation = serde_json::from_slice(content(EVALUATION)?)
-            .map_err(|error| damaged(format!("{EVALUATION}: {error}")))?;
+            .map_err(|error| damaged(format!("{TASK}: {}", describe_json(&error.to_string()))))?;
+        let evaluation = serde_json::from_slice(content(EVALUATION)?).map_err(|error| {
+            damaged(format!(
+                "{EVALUATION}: {}",
+                describe_json(&error.to_string())
+            ))
+        })?;
         Ok(Self {
             digest,
             manifest,
@@ -414,5 +419,25 @@ impl Evidence {
             key,
             incumbent: self.manifest.incumbent.clone(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_manifest_that_does_not_parse_is_described_in_plain_words() {
+        let data = tempfile::tempdir().unwrap();
+        let text = br#"{"form": 1}"#;
+        let digest = Digest::of(text);
+        let expected = "line 1, column 10: a string is needed, not 1";
+        let refused = transfer::receive_manifest(data.path(), digest, text).unwrap_err();
+        assert!(refused.to_string().contains(expected), "{refused}");
+        let folder = bundles_folder(data.path()).join(digest.to_string());
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join(MANIFEST), text).unwrap();
+        let damaged = Evidence::open(data.path(), digest).unwrap_err();
+        assert!(damaged.to_string().contains(expected), "{damaged}");
     }
 }

@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use domain::decode_message::describe_json;
 use domain::digest::Digest;
 
 use super::super::build::UNFINISHED;
@@ -144,7 +145,7 @@ fn read(digest: Digest, text: &[u8]) -> Result<Manifest, TransferError> {
         return Err(refused("its manifest has another digest".to_owned()));
     }
     let manifest: Manifest =
-        serde_json::from_slice(text).map_err(|error| refused(error.to_string()))?;
+        serde_json::from_slice(text).map_err(|error| refused(describe_json(&error.to_string())))?;
     if manifest.form != FORM {
         return Err(refused(format!("its form is not {FORM}")));
     }
