@@ -17,7 +17,7 @@ use lab::verdicts::judgement::Judge;
 use lab::verdicts::mutation::{Kind, unchanged};
 use lab::verdicts::oracle::ensure_right;
 use lab::verdicts::subject::subjects;
-use lab::verdicts::tally::{Fate, Order, Record, run, table};
+use lab::verdicts::tally::{ItemResult, RatesRequest, Record, run, table};
 
 /// Evaluations at a time.
 const THREADS: usize = 2;
@@ -101,11 +101,11 @@ fn main() -> Result<ExitCode> {
         let line = serde_json::to_string(record).expect("a record is plain data");
         let mut list = list.lock().expect("no thread panics with it");
         writeln!(list, "{line}").expect("the list can be written");
-        let fate = match &record.fate {
-            Fate::Judged { judgement, .. } => judgement.kind.as_str(),
-            Fate::Empty => "empty",
-            Fate::Unbuilt => "not compiled",
-            Fate::Unproven { .. } => "not proven",
+        let result = match &record.result {
+            ItemResult::Judged { judgement, .. } => judgement.kind.as_str(),
+            ItemResult::Empty => "empty",
+            ItemResult::Unbuilt => "not compiled",
+            ItemResult::Unproven { .. } => "not proven",
         };
         let mark = if record.is_misjudged() {
             "MISJUDGED "
@@ -114,7 +114,7 @@ fn main() -> Result<ExitCode> {
         };
         let seconds = began.elapsed().as_secs();
         eprintln!(
-            "{seconds:5} s {:?} {}: {mark}{fate} ({}, {})",
+            "{seconds:5} s {:?} {}: {mark}{result} ({}, {})",
             record.kind, record.item, record.base, record.class
         );
     };
@@ -123,7 +123,7 @@ fn main() -> Result<ExitCode> {
         (Kind::Wrong, arguments.wrong),
         (Kind::Honest, arguments.honest),
     ] {
-        let order = Order {
+        let order = RatesRequest {
             kind,
             seed: arguments.seed,
             wanted,
@@ -131,7 +131,7 @@ fn main() -> Result<ExitCode> {
         let records = run(&subjects, &judges, order, &known, &done)?;
         for record in records.iter().filter(|record| record.is_misjudged()) {
             misjudged = true;
-            let Fate::Judged { proof, judgement } = &record.fate else {
+            let ItemResult::Judged { proof, judgement } = &record.result else {
                 continue;
             };
             println!(

@@ -6,7 +6,7 @@ use lab::verdicts::judgement::Judge;
 use lab::verdicts::mutation::{Kind, Mutant, mutant, unchanged};
 use lab::verdicts::oracle::{Proof, prove};
 use lab::verdicts::subject::{Subject, subjects};
-use lab::verdicts::tally::{Fate, Order, run};
+use lab::verdicts::tally::{ItemResult, RatesRequest, run};
 
 /// Wrong kernels that are evaluated.
 const WRONG: u64 = 12;
@@ -103,7 +103,7 @@ fn proven_kernels_are_judged_right() -> Result<()> {
         Judge::new(folders[1].path())?,
     ];
     for (kind, wanted) in [(Kind::Wrong, WRONG), (Kind::Honest, HONEST)] {
-        let order = Order {
+        let order = RatesRequest {
             kind,
             seed: 1,
             wanted,
@@ -111,7 +111,7 @@ fn proven_kernels_are_judged_right() -> Result<()> {
         let records = run(&subjects, &judges, order, &[], &|_| {})?;
         let judged = records
             .iter()
-            .filter(|record| matches!(record.fate, Fate::Judged { .. }))
+            .filter(|record| matches!(record.result, ItemResult::Judged { .. }))
             .count();
         ensure!(
             judged as u64 == wanted,

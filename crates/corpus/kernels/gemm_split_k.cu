@@ -13,8 +13,8 @@ extern "C" __global__ void split_k_atomic(const float* a, const float* b, float*
     atomicAdd(&c[row * n + column], dot(a, b, row, column, n, k, blockIdx.z * share, min(k, (blockIdx.z + 1) * share)));
 }
 
-// How the last block comes to see what the others wrote: by a fence behind its ticket; by a ticket that acquires; or
-// with neither, past its own cache, by volatile reads as NVIDIA's threadFenceReduction does it or by __ldcg().
+// The means by which the last block sees what the others wrote: a fence behind its ticket; a ticket that acquires; or,
+// with neither, reads past its own cache, volatile as in NVIDIA's threadFenceReduction or by __ldcg().
 enum Seen { FENCED, ACQUIRED, VOLATILE, PAST_THE_CACHE };
 
 template <Seen SEEN>

@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use domain::control::ControlTally;
-use domain::statistics::simulate::{Noise, STATED, stated};
+use domain::statistics::simulate::{STATED, SimulatedNoise, stated};
 use domain::statistics::{binomial_bounds, mean};
 use domain::verdict::Outcome;
 use rand::SeedableRng as _;
@@ -22,15 +22,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let harder = [
         stated(0.05),
-        Noise {
+        SimulatedNoise {
             process: 0.007,
             ..stated(0.01)
         },
-        Noise {
+        SimulatedNoise {
             outliers: 0.02,
             ..stated(0.01)
         },
-        Noise {
+        SimulatedNoise {
             drift: 0.05,
             ..stated(0.01)
         },
@@ -68,7 +68,7 @@ fn rng(table: u64, row: usize, run: u64) -> ChaCha8Rng {
     ChaCha8Rng::seed_from_u64(table << 60 | (row as u64) << 40 | run)
 }
 
-fn name(noise: &Noise) -> String {
+fn name(noise: &SimulatedNoise) -> String {
     let mut name = format!(
         "pairs {:.1}%, drift {:.0}%, processes {:.1}%",
         100.0 * noise.pair,
@@ -82,7 +82,7 @@ fn name(noise: &Noise) -> String {
 }
 
 /// An equal candidate is what a control looks at, so that a run of them is a tally of controls.
-fn false_promotions(row: usize, noise: &Noise, runs: u32) -> Vec<ControlTally> {
+fn false_promotions(row: usize, noise: &SimulatedNoise, runs: u32) -> Vec<ControlTally> {
     let tallies = (0..runs).map(|run| {
         let mut rng = rng(1, row, u64::from(run));
         ControlTally::of((0..CANDIDATES).map(|_| (noise.control(&mut rng), 1)))
@@ -108,7 +108,7 @@ fn rate(tallies: &[ControlTally]) -> f64 {
     100.0 * f64::from(screened) / f64::from(made)
 }
 
-fn controls(noise: &Noise, tallies: &[ControlTally]) {
+fn controls(noise: &SimulatedNoise, tallies: &[ControlTally]) {
     let rate = rate(tallies);
     let bounds = |bound: fn(&ControlTally) -> Option<f64>| {
         tallies.iter().filter_map(bound).collect::<Vec<_>>()
@@ -130,7 +130,7 @@ fn controls(noise: &Noise, tallies: &[ControlTally]) {
     );
 }
 
-fn power(row: usize, noise: &Noise) {
+fn power(row: usize, noise: &SimulatedNoise) {
     let cells = [0.005, 0.01, 0.02, 0.03, 0.05].map(|gain| {
         let mut rng = rng(2, row, (1000.0 * gain) as u64);
         let (mut found, mut pairs) = (0, 0);

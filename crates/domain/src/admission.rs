@@ -8,7 +8,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::task::{Part, ToleranceClass};
+use crate::task::{TensorPart, ToleranceClass};
 use crate::timing::CacheState;
 use crate::verdict::VerdictKind;
 
@@ -32,23 +32,24 @@ pub struct Admission {
     /// The cases whose outputs were examined.
     pub cases: Vec<String>,
     /// Every rule with its number.
-    pub points: Vec<Point>,
+    #[serde(rename = "points")]
+    pub results: Vec<RuleResult>,
     /// The least that each score case must move.
-    pub floors: Vec<Floor>,
+    pub floors: Vec<CaseFloor>,
 }
 
 impl Admission {
     /// Returns true if every rule holds.
     pub fn admitted(&self) -> bool {
-        !self.points.is_empty() && self.points.iter().all(|point| point.holds)
+        !self.results.is_empty() && self.results.iter().all(|point| point.holds)
     }
 }
 
 /// The result of one rule on one subject.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Point {
+pub struct RuleResult {
     /// The rule.
-    pub rule: Rule,
+    pub rule: AdmissionRule,
     /// An output, an input, a file or a kernel made for the purpose.
     pub subject: String,
     /// The number that was found, where the rule is about one.
@@ -58,13 +59,14 @@ pub struct Point {
     /// True if the rule holds.
     pub holds: bool,
     /// One sentence; for a rule that does not hold, with what to do.
-    pub says: String,
+    #[serde(rename = "says")]
+    pub explanation: String,
 }
 
 /// The rules of admission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Rule {
+pub enum AdmissionRule {
     /// References and baseline compile.
     Compiles,
     /// The two references give the same answers.
@@ -95,7 +97,7 @@ pub enum Rule {
 
 /// The least work of a score case, which every correct kernel has to do.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Floor {
+pub struct CaseFloor {
     /// The case.
     pub case: String,
     /// The state of the cache that is scored.
@@ -179,8 +181,8 @@ impl Spread {
         }
     }
 
-    /// The points of the rules about a single output.
-    pub fn points(&self, output: &str) -> Vec<Point> {
+    /// The results of the rules about a single output.
+    pub fn rule_results(&self, output: &str) -> Vec<RuleResult> {
         let point = |rule, subject: String, found: f64, what: &str| {
             let holds = found >= LEAST;
             let verb = if holds { "is" } else { "is only" };
@@ -189,9 +191,9 @@ impl Spread {
             } else {
                 "; scale the inputs, or define the task on cases where the output says something"
             };
-            Point {
+            RuleResult {
                 rule,
-                says: format!("{what} of {subject} {verb} {found:.3e}{fix}"),
+                explanation: format!("{what} of {subject} {verb} {found:.3e}{fix}"),
                 subject,
                 found: Some(found),
                 limit: Some(LEAST),
@@ -199,26 +201,31 @@ impl Spread {
             }
         };
         let own = output.to_owned();
-        let mut points = vec![
+        let mut results = vec![
             point(
-                Rule::NotNearZero,
+                AdmissionRule::NotNearZero,
                 own.clone(),
                 self.largest,
                 "the largest magnitude",
             ),
             point(
-                Rule::VariesWithSeeds,
+                AdmissionRule::VariesWithSeeds,
                 own,
                 self.over_seeds,
                 "the standard deviation over the draws",
             ),
         ];
-        points.extend(self.along.iter().enumerate().filter_map(|(axis, found)| {
+        results.extend(self.along.iter().enumerate().filter_map(|(axis, found)| {
             let subject = format!("{output}, axis {axis}");
             let what = "the standard deviation along the lines";
-            Some(point(Rule::VariesAlongAxes, subject, (*found)?, what))
+            Some(point(
+                AdmissionRule::VariesAlongAxes,
+                subject,
+                (*found)?,
+                what,
+            ))
         }));
-        points
+        results
     }
 }
 
@@ -272,7 +279,7 @@ pub fn distance(one: &[f64], other: &[f64]) -> f64 {
 
 /// The number of elements that changed with an element of an input although they cannot depend on
 /// it, and of those that changed and can.
-pub fn reached(before: &[f64], after: &[f64], extents: &[u64], parts: &[Part]) -> [u64; 2] {
+pub fn reached(before: &[f64], after: &[f64], extents: &[u64], parts: &[TensorPart]) -> [u64; 2] {
     let mut counts = [0, 0];
     for ((before, after), flat) in before.iter().zip(after).zip(0_u64..) {
         if before.to_bits() == after.to_bits() {
@@ -327,24 +334,24 @@ impl Calibration {
         (self.honest * self.forbidden).sqrt()
     }
 
-    /// The points of the rules about precision. Every condition is written so that a NaN fails it.
-    pub fn points(&self, worst: &str, imitation: &str) -> Vec<Point> {
+    /// The results of the rules about precision. Every condition is written so that a NaN fails it.
+    pub fn rule_results(&self, worst: &str, imitation: &str) -> Vec<RuleResult> {
         let Self {
             honest,
             forbidden,
             allowed,
         } = *self;
-        let point = |rule, subject: &str, found, limit, holds, says| Point {
+        let point = |rule, subject: &str, found, limit, holds, explanation| RuleResult {
             rule,
             subject: subject.to_owned(),
             found: Some(found),
             limit: Some(limit),
             holds,
-            says,
+            explanation,
         };
         vec![
             point(
-                Rule::HonestInside,
+                AdmissionRule::HonestInside,
                 worst,
                 honest,
                 allowed,
@@ -354,7 +361,7 @@ impl Calibration {
                 ),
             ),
             point(
-                Rule::ForbiddenOutside,
+                AdmissionRule::ForbiddenOutside,
                 imitation,
                 forbidden,
                 allowed,
@@ -364,7 +371,7 @@ impl Calibration {
                 ),
             ),
             point(
-                Rule::Separation,
+                AdmissionRule::Separation,
                 "tolerance",
                 self.ratio(),
                 SEPARATION,
@@ -404,7 +411,7 @@ mod tests {
         assert_eq!(spread.over_seeds, 0.5);
         assert_eq!(spread.along, [Some(2.0), Some(0.0)]);
         let holds = spread
-            .points("c")
+            .rule_results("c")
             .iter()
             .map(|point| point.holds)
             .collect::<Vec<_>>();
@@ -436,17 +443,19 @@ mod tests {
                 forbidden,
                 allowed: 4e-5,
             };
-            let points = calibration.points("baseline.cu", "11 bits").into_iter();
-            points
+            let results = calibration
+                .rule_results("baseline.cu", "11 bits")
+                .into_iter();
+            results
                 .filter(|point| !point.holds)
                 .map(|point| point.rule)
                 .collect::<Vec<_>>()
         };
         assert_eq!(failing(1e-6, 3e-4), []);
         assert_eq!(failing(0.0, 3e-4), []);
-        assert_eq!(failing(2e-5, 5e-5), [Rule::Separation]);
-        assert_eq!(failing(6e-5, 3e-4), [Rule::HonestInside]);
-        assert_eq!(failing(1e-6, 3e-5), [Rule::ForbiddenOutside]);
+        assert_eq!(failing(2e-5, 5e-5), [AdmissionRule::Separation]);
+        assert_eq!(failing(6e-5, 3e-4), [AdmissionRule::HonestInside]);
+        assert_eq!(failing(1e-6, 3e-5), [AdmissionRule::ForbiddenOutside]);
         assert_eq!(failing(f64::NAN, f64::NAN).len(), 3);
     }
 

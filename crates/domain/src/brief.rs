@@ -18,7 +18,7 @@ use crate::device::Device;
 use crate::evaluation::Evaluation;
 use crate::patch::regions;
 use crate::policy::{Feature, Rule};
-use crate::task::{Case, Enforce, Gate, GateSubject, Role, ScoredCache, Task, Use};
+use crate::task::{Case, CasePurpose, Enforce, Gate, GateSubject, Role, ScoredCache, Task};
 use crate::timing::Timing;
 
 pub use device::DeviceBrief;
@@ -313,7 +313,7 @@ impl TaskBrief {
             cases: task
                 .cases
                 .iter()
-                .filter(|case| case.is_for(Use::Check) || case.is_for(Use::Score))
+                .filter(|case| case.is_for(CasePurpose::Check) || case.is_for(CasePurpose::Score))
                 .map(CaseBrief::new)
                 .collect(),
             headers: task.headers.keys().cloned().collect(),
@@ -347,7 +347,7 @@ impl CaseBrief {
         Self {
             name: case.name.clone(),
             dims: dims.collect::<Vec<_>>().join(", "),
-            scored: case.is_for(Use::Score),
+            scored: case.is_for(CasePurpose::Score),
         }
     }
 }

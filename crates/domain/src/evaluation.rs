@@ -222,7 +222,7 @@ pub enum ProtocolPart {
 
 impl ProtocolPart {
     /// Its name in messages.
-    pub fn in_words(self) -> &'static str {
+    pub fn display_name(self) -> &'static str {
         match self {
             Self::Prescreen => "pre-screen",
             Self::Disturbance => "disturbance",

@@ -31,14 +31,14 @@ enum Node {
     Decimal(f64),
     Name(String),
     Negate(Box<Node>),
-    Binary(Operator, Box<Node>, Box<Node>),
+    Binary(BinaryOperator, Box<Node>, Box<Node>),
     /// `condition ? one : other`.
     Choice(Box<[Node; 3]>),
     Call(Function, Vec<Node>),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Operator {
+enum BinaryOperator {
     Add,
     Subtract,
     Multiply,
@@ -52,7 +52,7 @@ enum Operator {
     Unequal,
 }
 
-impl Operator {
+impl BinaryOperator {
     /// The result of a comparison; none for arithmetic.
     fn compare<T: PartialOrd>(self, left: &T, right: &T) -> Option<bool> {
         Some(match self {
@@ -82,13 +82,13 @@ enum Function {
 }
 
 /// Comparisons, the longer ones first.
-const COMPARISONS: &[(&str, Operator)] = &[
-    ("<=", Operator::AtMost),
-    (">=", Operator::AtLeast),
-    ("==", Operator::Equal),
-    ("!=", Operator::Unequal),
-    ("<", Operator::Less),
-    (">", Operator::Greater),
+const COMPARISONS: &[(&str, BinaryOperator)] = &[
+    ("<=", BinaryOperator::AtMost),
+    (">=", BinaryOperator::AtLeast),
+    ("==", BinaryOperator::Equal),
+    ("!=", BinaryOperator::Unequal),
+    ("<", BinaryOperator::Less),
+    (">", BinaryOperator::Greater),
 ];
 /// Bytes of the types that `sizeof` takes.
 const SIZES: &[(&[&str], i64)] = &[
@@ -267,12 +267,12 @@ impl Expr {
                     return Ok(i64::from(truth));
                 }
                 match operator {
-                    Operator::Add => left.checked_add(right).ok_or_else(overflow),
-                    Operator::Subtract => left.checked_sub(right).ok_or_else(overflow),
-                    Operator::Multiply => left.checked_mul(right).ok_or_else(overflow),
-                    Operator::Divide if right == 0 => Err(by_zero()),
-                    Operator::Divide => left.checked_div(right).ok_or_else(overflow),
-                    Operator::Remainder if right == 0 => Err(by_zero()),
+                    BinaryOperator::Add => left.checked_add(right).ok_or_else(overflow),
+                    BinaryOperator::Subtract => left.checked_sub(right).ok_or_else(overflow),
+                    BinaryOperator::Multiply => left.checked_mul(right).ok_or_else(overflow),
+                    BinaryOperator::Divide if right == 0 => Err(by_zero()),
+                    BinaryOperator::Divide => left.checked_div(right).ok_or_else(overflow),
+                    BinaryOperator::Remainder if right == 0 => Err(by_zero()),
                     _ => left.checked_rem(right).ok_or_else(overflow),
                 }
             }
@@ -315,10 +315,10 @@ impl Expr {
                     return Ok(f64::from(u8::from(truth)));
                 }
                 match operator {
-                    Operator::Add => left + right,
-                    Operator::Subtract => left - right,
-                    Operator::Multiply => left * right,
-                    Operator::Divide => left / right,
+                    BinaryOperator::Add => left + right,
+                    BinaryOperator::Subtract => left - right,
+                    BinaryOperator::Multiply => left * right,
+                    BinaryOperator::Divide => left / right,
                     _ => left % right,
                 }
             }
@@ -453,8 +453,8 @@ impl Parser<'_> {
         let mut left = self.product()?;
         loop {
             let operator = match self.peek() {
-                Some('+') => Operator::Add,
-                Some('-') => Operator::Subtract,
+                Some('+') => BinaryOperator::Add,
+                Some('-') => BinaryOperator::Subtract,
                 _ => return Ok(left),
             };
             self.offset += 1;
@@ -466,14 +466,14 @@ impl Parser<'_> {
         let mut left = self.factor()?;
         loop {
             let operator = match self.peek() {
-                Some('*') => Operator::Multiply,
-                Some('/') => Operator::Divide,
-                Some('%') => Operator::Remainder,
+                Some('*') => BinaryOperator::Multiply,
+                Some('/') => BinaryOperator::Divide,
+                Some('%') => BinaryOperator::Remainder,
                 _ => return Ok(left),
             };
             self.offset += 1;
             // `//` is Python's division of integers.
-            if operator == Operator::Divide && self.text[self.offset..].starts_with('/') {
+            if operator == BinaryOperator::Divide && self.text[self.offset..].starts_with('/') {
                 self.offset += 1;
             }
             left = Node::Binary(operator, Box::new(left), Box::new(self.factor()?));
@@ -564,7 +564,7 @@ impl Parser<'_> {
             let rest = arguments.split_off(arguments.len() - 2);
             arguments.push(Node::Call(function, rest));
         }
-        if let (Function::Ceiling, [Node::Binary(Operator::Divide, left, right)]) =
+        if let (Function::Ceiling, [Node::Binary(BinaryOperator::Divide, left, right)]) =
             (function, arguments.as_slice())
         {
             let parts = vec![left.as_ref().clone(), right.as_ref().clone()];

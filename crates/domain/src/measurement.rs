@@ -21,7 +21,8 @@ pub struct Measurement {
     /// The decision and its evidence.
     pub settled: DecidedComparison,
     /// The number of interim analyses until the decision.
-    pub looks: u32,
+    #[serde(rename = "looks")]
+    pub analyses: u32,
     /// The mean over the cases of each round's log-ratio, by process. The decision uses these values.
     pub rounds: Vec<Vec<f64>>,
     /// Rounds that were timed, those that do not count among them.

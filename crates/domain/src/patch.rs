@@ -155,25 +155,25 @@ fn apply(base: &str, hunks: &[Hunk]) -> Result<Patched, PatchError> {
     Ok(Patched { text, notes })
 }
 
-struct Place {
+struct HunkPlace {
     start: usize,
     length: usize,
     note: Option<&'static str>,
 }
 
 /// Brings a line into a form in which two lines count as the same.
-type Form = fn(&str) -> Cow<'_, str>;
+type LineForm = fn(&str) -> Cow<'_, str>;
 
-fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, HunkError> {
-    let exact: Form = |line| Cow::Borrowed(line);
-    let trimmed: Form = |line| Cow::Borrowed(line.trim_end());
-    let spaced: Form = |line| Cow::Owned(line.split_whitespace().collect::<Vec<_>>().join(" "));
+fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<HunkPlace, HunkError> {
+    let exact: LineForm = |line| Cow::Borrowed(line);
+    let trimmed: LineForm = |line| Cow::Borrowed(line.trim_end());
+    let spaced: LineForm = |line| Cow::Owned(line.split_whitespace().collect::<Vec<_>>().join(" "));
     let length = hunk.before.len();
     if hunk.before.iter().all(is_blank) {
         let there = |start: usize| lines.get(start..start + length);
         return match hint {
             Some(start) if there(start).is_some_and(|lines| lines.iter().all(is_blank)) => {
-                Ok(Place {
+                Ok(HunkPlace {
                     start,
                     length,
                     note: Some("was placed by its line number alone"),
@@ -183,7 +183,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Hu
         };
     }
     let bare = without_blank_ends(&hunk.before);
-    let attempts: [(&[String], Form, Option<&'static str>); 3] = [
+    let attempts: [(&[String], LineForm, Option<&'static str>); 3] = [
         (&hunk.before, exact, None),
         (&hunk.before, trimmed, None),
         (
@@ -211,7 +211,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Hu
                 }
             },
         };
-        return Ok(Place {
+        return Ok(HunkPlace {
             start,
             length,
             note,
@@ -225,7 +225,7 @@ fn place(lines: &[String], hunk: &Hunk, hint: Option<usize>) -> Result<Place, Hu
 
 /// For each line of `lines`, the number of lines of `before`, from its first on, that stand there.
 /// This is the Z-function of both together: linear, so that no patch can keep a processor busy.
-fn agreeing(lines: &[String], before: &[String], form: Form) -> Vec<usize> {
+fn agreeing(lines: &[String], before: &[String], form: LineForm) -> Vec<usize> {
     let all: Vec<Cow<'_, str>> = before.iter().chain(lines).map(|line| form(line)).collect();
     let mut agreeing = vec![0_usize; all.len()];
     let (mut left, mut right) = (0, 0);

@@ -18,7 +18,7 @@ use crate::candidate::{KernelSource, MAX_SOURCE_BYTES};
 use crate::model::ReplyEnd;
 use crate::patch::{self, PatchError, RegionViolation};
 use crate::problem::Problem;
-use blocks::{Block, Document, document};
+use blocks::{CodeBlock, Document, document};
 use labels::{MAX_THOUGHT, MAX_TITLE, Stated, stated, tidy};
 
 /// The longest reply that is read, bytes: several times the longest source.
@@ -44,7 +44,7 @@ pub struct Kernel {
     /// The whole file; [`KernelSource::parse`] accepts it.
     pub source: String,
     /// The form in which it was written.
-    pub form: Form,
+    pub form: ReplyForm,
     /// A few words for it, if it has them.
     pub title: Option<String>,
     /// The reason why it should be faster, if the reply states one.
@@ -56,7 +56,7 @@ pub struct Kernel {
 /// The forms in which a reply writes its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Form {
+pub enum ReplyForm {
     /// The whole file.
     Whole,
     /// SEARCH/REPLACE blocks.
@@ -70,7 +70,7 @@ pub enum Form {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Unusable {
-    /// Nothing but white space.
+    /// The reply is empty or white space.
     Empty,
     /// Longer than any source.
     TooLong {
@@ -185,7 +185,7 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
     }
     let prose = if !document.blocks.is_empty() {
         stated(&document.prose)
-    } else if found.form == Form::SearchReplace {
+    } else if found.form == ReplyForm::SearchReplace {
         let lines = document.prose.iter().copied();
         let before = lines.take_while(|line| !patch::is_search_replace(line));
         stated(&before.collect::<Vec<_>>())
@@ -195,7 +195,7 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
     // An edit leaves the parent's idea in place where it says nothing of its own.
     let own = source
         .idea()
-        .filter(|idea| found.form == Form::Whole || bases.primary.idea() != Some(*idea));
+        .filter(|idea| found.form == ReplyForm::Whole || bases.primary.idea() != Some(*idea));
     Ok(Kernel {
         title: own
             .and_then(|idea| tidy(&idea.title, MAX_TITLE))
@@ -212,7 +212,7 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
 /// The text of a kernel in a reply, with the form in which it was written.
 struct Found {
     text: String,
-    form: Form,
+    form: ReplyForm,
 }
 
 /// Removes the reasoning that some models write first, between tags.
@@ -256,7 +256,7 @@ fn find(
 ) -> Result<Found, Unusable> {
     if patch::is_search_replace(text) {
         return edited(
-            Form::SearchReplace,
+            ReplyForm::SearchReplace,
             patch::search_replace,
             text,
             bases,
@@ -266,11 +266,11 @@ fn find(
     if document.blocks.is_empty() {
         return unfenced(text, bases, notes);
     }
-    let is_whole = |block: &&Block<'_>| {
+    let is_whole = |block: &&CodeBlock<'_>| {
         let within = || block.lines.iter().any(|line| line.starts_with(OPENING));
         block.first_line().starts_with(OPENING) || (within() && !patch::is_unified(&block.text()))
     };
-    let whole: Vec<&Block<'_>> = document.blocks.iter().filter(is_whole).collect();
+    let whole: Vec<&CodeBlock<'_>> = document.blocks.iter().filter(is_whole).collect();
     if !whole.is_empty() {
         let text = one_of(&whole, bases)?;
         if !whole.iter().any(|block| block.text().trim_start() == text) {
@@ -281,18 +281,18 @@ fn find(
         }
         return Ok(Found {
             text,
-            form: Form::Whole,
+            form: ReplyForm::Whole,
         });
     }
-    let is_diff = |block: &&Block<'_>| patch::is_unified(&block.text());
+    let is_diff = |block: &&CodeBlock<'_>| patch::is_unified(&block.text());
     let diffs: String = document
         .blocks
         .iter()
         .filter(is_diff)
-        .map(Block::text)
+        .map(CodeBlock::text)
         .collect();
     if !diffs.is_empty() {
-        return edited(Form::UnifiedDiff, patch::unified, &diffs, bases, notes);
+        return edited(ReplyForm::UnifiedDiff, patch::unified, &diffs, bases, notes);
     }
     planless(&document.blocks, bases, notes)
 }
@@ -315,7 +315,7 @@ fn front_matter_first(text: &str) -> String {
 
 /// The one of several whole files that is meant: the only one that parses and is not a quotation
 /// of the parent.
-fn one_of(blocks: &[&Block<'_>], bases: &ReplyBases<'_>) -> Result<String, Unusable> {
+fn one_of(blocks: &[&CodeBlock<'_>], bases: &ReplyBases<'_>) -> Result<String, Unusable> {
     let mut texts: Vec<String> = Vec::new();
     for block in blocks {
         let text = front_matter_first(block.text().trim_start());
@@ -357,7 +357,7 @@ fn unfenced(
         .collect();
     match starts.as_slice() {
         [] if patch::is_unified(text) => {
-            edited(Form::UnifiedDiff, patch::unified, text, bases, notes)
+            edited(ReplyForm::UnifiedDiff, patch::unified, text, bases, notes)
         }
         [] => Err(Unusable::ProseOnly),
         [start] => {
@@ -366,7 +366,7 @@ fn unfenced(
             }
             Ok(Found {
                 text: text[*start..].to_owned(),
-                form: Form::Whole,
+                form: ReplyForm::Whole,
             })
         }
         several => Err(Unusable::SeveralBlocks {
@@ -376,7 +376,7 @@ fn unfenced(
 }
 
 fn edited(
-    form: Form,
+    form: ReplyForm,
     apply: fn(&str, &str) -> Result<patch::Patched, PatchError>,
     edits: &str,
     bases: &ReplyBases<'_>,
@@ -393,13 +393,13 @@ fn edited(
 /// Blocks none of which begins with a front matter: a kernel with its plan in a block of its own,
 /// or a kernel that fits its parent's plan.
 fn planless(
-    blocks: &[Block<'_>],
+    blocks: &[CodeBlock<'_>],
     bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
 ) -> Result<Found, Unusable> {
     let kernels: Vec<String> = blocks
         .iter()
-        .map(Block::text)
+        .map(CodeBlock::text)
         .filter(|text| adopt::has_kernel(text))
         .collect();
     let kernel = match kernels.as_slice() {
@@ -415,13 +415,13 @@ fn planless(
         text.lines()
             .any(|line| matches!(line.trim(), "[[launch]]" | "[launch]"))
     };
-    let mut plans = blocks.iter().map(Block::text).filter(is_plan);
+    let mut plans = blocks.iter().map(CodeBlock::text).filter(is_plan);
     if let (Some(plan), None) = (plans.next(), plans.next()) {
         notes.push("the launch plan was taken from a block of its own".to_owned());
         let text = format!("{OPENING}\n{}\n---*/\n{kernel}", plan.trim());
         return Ok(Found {
             text,
-            form: Form::Whole,
+            form: ReplyForm::Whole,
         });
     }
     let text = adopt::adopted(bases.primary, kernel).ok_or(Unusable::MissingPlan)?;
@@ -431,6 +431,6 @@ fn planless(
     );
     Ok(Found {
         text,
-        form: Form::Whole,
+        form: ReplyForm::Whole,
     })
 }

@@ -22,20 +22,21 @@ use crate::statistics::Rates;
 
 pub use clocks::{Clocks, ClocksJob, ClocksReply};
 pub use compile::{
-    CPP_STANDARD, CompileJob, CompileReply, Compiled, Contents, DisassembleJob, Disassembly, Image,
-    KernelCode, KernelResources, MOST_STACK_BYTES, Use, Variable, VariableSpace,
+    CPP_STANDARD, CompileJob, CompileReply, Compiled, Contents, DisassembleJob, Disassembly,
+    FeatureUse, Image, KernelCode, KernelResources, MOST_STACK_BYTES, Variable, VariableSpace,
 };
 pub use run::{
     DeviceFault, Disturbance, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts,
     LaunchLines, LineCounters, Next, Placement, RunJob, RunReply, UnsupportedInstruction,
-    Unwritten,
+    UnwrittenOutput,
 };
 pub use tensor::{Alteration, Distribution, TensorData};
 pub use time::{
-    Failure, Left, MoreRounds, Sample, Side, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
+    ExecutionOutcome, Failure, NextRounds, RunnableImage, Sample, TimeJob, TimeReply, TimedBlock,
+    TimedCase, fingerprint,
 };
 pub use verify::{Check, OutputComparison, VerifyJob, VerifyReply};
-pub use watch::{DeviceSample, MoreWatching, WatchJob, WatchReply};
+pub use watch::{DeviceSample, NextWatch, WatchJob, WatchReply};
 
 /// The largest reply a role may send, bytes.
 pub const MAX_REPLY_BYTES: usize = 1 << 20;

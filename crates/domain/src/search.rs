@@ -199,7 +199,7 @@ pub enum EntryState {
 /// The progress of the champion's promotion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum PromotionProgress {
-    /// Nothing was asked yet, or the last champion was refused.
+    /// No promotion was requested yet, or the last champion was refused.
     #[default]
     None,
     /// The champion is being confirmed or committed.

@@ -46,7 +46,7 @@ pub use decide::{
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
 pub use floor::{Arithmetic, Bound, Floor, Rates, Work, compute_floor, is_launch_bound};
 pub use interval::{Interval, effect, interval};
-pub use plan::{Order, PlannedBlock, TimedKernel, plan_rounds, sample_order};
+pub use plan::{PlannedBlock, SampleOrder, TimedKernel, plan_rounds, sample_order};
 pub use rank::{holm, signed_rank};
 pub use regression::{Regression, check_regressions};
 pub use scatter::{Scatter, scatter};

@@ -23,7 +23,7 @@ use crate::policy::Policy;
 use crate::problem::{Problem, Problems};
 use crate::timing::CacheState;
 
-pub use depends::{Dependence, Part};
+pub use depends::{Dependence, TensorPart};
 pub use rivals::MACHINE_CODE;
 pub use tolerance::{Tolerance, ToleranceClass};
 pub use work::Essential;
@@ -204,12 +204,12 @@ pub struct Case {
     /// Every dim with its value, the fixed ones included.
     pub dims: BTreeMap<String, i64>,
     /// The uses of the case; none for a case that no task file lists.
-    pub uses: Vec<Use>,
+    pub uses: Vec<CasePurpose>,
 }
 
 impl Case {
     /// Returns true if the case has a use.
-    pub fn is_for(&self, wanted: Use) -> bool {
+    pub fn is_for(&self, wanted: CasePurpose) -> bool {
         self.uses.contains(&wanted)
     }
 }
@@ -217,7 +217,8 @@ impl Case {
 /// The uses of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Use {
+#[schema(as = Use)]
+pub enum CasePurpose {
     /// Correctness, for every candidate.
     Check,
     /// Correctness and time, for every candidate.
@@ -362,8 +363,8 @@ impl ScoredCache {
         }
     }
 
-    /// In words, for people and prompts.
-    pub fn in_words(self) -> &'static str {
+    /// A description for people and prompts.
+    pub fn description(self) -> &'static str {
         match self {
             Self::Cold => "cold: nothing of the inputs is in the L2 when an execution begins",
             Self::Warm => {
@@ -392,7 +393,9 @@ impl Task {
 
     /// Cases whose times make up the score, in order.
     pub fn score_cases(&self) -> impl Iterator<Item = &Case> {
-        self.cases.iter().filter(|case| case.is_for(Use::Score))
+        self.cases
+            .iter()
+            .filter(|case| case.is_for(CasePurpose::Score))
     }
 
     /// A tensor's extents in one case.

@@ -24,7 +24,7 @@ use utoipa::ToSchema;
 )]
 #[serde(rename_all = "snake_case")]
 pub enum CacheState {
-    /// Nothing that the execution uses.
+    /// It holds no data that the execution uses.
     #[default]
     Cold,
     /// Its buffers, as far as they fit: all of them were read just before.

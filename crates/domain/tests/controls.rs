@@ -4,7 +4,7 @@ use domain::control::{BOUND_ALPHA, Control, ControlResult, ControlTally, ONE_IN,
 use domain::digest::Digest;
 use domain::role::Key;
 use domain::statistics::binomial_bounds;
-use domain::statistics::simulate::{Noise, stated};
+use domain::statistics::simulate::{SimulatedNoise, stated};
 use proptest::prelude::*;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
@@ -164,7 +164,7 @@ fn a_word_says_what_the_value_says() {
 #[test]
 fn controls_find_the_rate_that_equal_candidates_are_called_faster_at() {
     for (seed, pair, rate) in [(20, 0.01, 0.009_96), (21, 0.03, 0.001_36)] {
-        let noise: Noise = stated(pair);
+        let noise: SimulatedNoise = stated(pair);
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let tally = ControlTally::of((0..3000).map(|_| (noise.control(&mut rng), 1)));
         eprintln!("pairs {pair}: {tally:?}");

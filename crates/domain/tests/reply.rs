@@ -2,7 +2,7 @@
 
 use domain::candidate::KernelSource;
 use domain::model::ReplyEnd;
-use domain::reply::{Form, Kernel, MAX_REPLY_BYTES, ReplyBases, Unusable, read};
+use domain::reply::{Kernel, MAX_REPLY_BYTES, ReplyBases, ReplyForm, Unusable, read};
 use proptest::prelude::*;
 
 const PLAN: &str = r#"[[launch]]
@@ -80,7 +80,7 @@ fn a_whole_file_is_found_however_it_is_wrapped() {
     for text in wrapped {
         let found = kernel(&text);
         assert_eq!(found.source.trim_end(), file.trim_end(), "{text}");
-        assert_eq!(found.form, Form::Whole);
+        assert_eq!(found.form, ReplyForm::Whole);
     }
 }
 
@@ -259,16 +259,22 @@ fn edits_apply_to_the_parent() {
     let hunk = "<<<<<<< SEARCH\n// parent\n=======\n// child\n>>>>>>> REPLACE\n";
     let diff = "--- a/kernel.cu\n+++ b/kernel.cu\n@@ -8,2 +8,2 @@\n-// parent\n+// child\n extern \"C\" __global__ void scale(const float* x, float* y, int N) {\n";
     let cases = [
-        (hunk.to_owned(), Form::SearchReplace),
+        (hunk.to_owned(), ReplyForm::SearchReplace),
         (
             format!("Thought: rename.\n```\n{hunk}```"),
-            Form::SearchReplace,
+            ReplyForm::SearchReplace,
         ),
-        (format!("```diff\n{diff}```"), Form::UnifiedDiff),
-        (diff.to_owned(), Form::UnifiedDiff),
-        (format!("```\n{diff}```\n"), Form::UnifiedDiff),
-        (diff.replace("@@ -8,2 +8,2 @@", "@@"), Form::UnifiedDiff),
-        (diff.replace("-8,2 +8,2", "-80,9 +1,2"), Form::UnifiedDiff),
+        (format!("```diff\n{diff}```"), ReplyForm::UnifiedDiff),
+        (diff.to_owned(), ReplyForm::UnifiedDiff),
+        (format!("```\n{diff}```\n"), ReplyForm::UnifiedDiff),
+        (
+            diff.replace("@@ -8,2 +8,2 @@", "@@"),
+            ReplyForm::UnifiedDiff,
+        ),
+        (
+            diff.replace("-8,2 +8,2", "-80,9 +1,2"),
+            ReplyForm::UnifiedDiff,
+        ),
     ];
     for (text, form) in cases {
         let found = kernel(&text);

@@ -2,7 +2,7 @@
 
 use domain::role::DeviceSample;
 use domain::statistics::{
-    BaselineHistory, Block, Conditions, Cycles, Order, Round, RoundDefect, TimedInterval,
+    BaselineHistory, Block, Conditions, Cycles, Round, RoundDefect, SampleOrder, TimedInterval,
     TimedKernel, effect, select_valid_rounds, summarise_conditions,
 };
 
@@ -16,7 +16,7 @@ fn near(found: f64, expected: f64, tolerance: f64) {
 fn block(case: usize, incumbent: f64, candidate: f64) -> Block {
     Block {
         case,
-        order: Order::IncumbentOutside,
+        order: SampleOrder::IncumbentOutside,
         incumbent_us: [incumbent; 2],
         candidate_us: [candidate; 2],
         anchor_us: None,
@@ -250,9 +250,9 @@ fn scores_are_relative_to_the_anchor_where_there_is_one() {
 }
 
 #[test]
-fn a_block_knows_what_glimpses_around_it_saw() {
+fn the_conditions_of_a_block_are_those_of_the_device_samples_around_it() {
     let ms = |at: u64| at * 1_000_000;
-    let glimpse = |at: u64| DeviceSample {
+    let device_sample = |at: u64| DeviceSample {
         at_ns: ms(at),
         sm_mhz: Some(1500),
         clock_events: Some(1),
@@ -272,8 +272,8 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         sample(TimedKernel::Candidate, 150, 170),
         sample(TimedKernel::Incumbent, 175, 195),
     ];
-    let mut glimpses = (0..20)
-        .map(|number| glimpse(20 * number))
+    let mut device_samples = (0..20)
+        .map(|number| device_sample(20 * number))
         .collect::<Vec<_>>();
     let quiet = Conditions {
         sm_mhz: Some([1500.0; 2]),
@@ -283,24 +283,24 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         celsius: Some(50.0),
         foreign_processes: Some(0),
     };
-    assert_eq!(summarise_conditions(&glimpses, &block), quiet);
+    assert_eq!(summarise_conditions(&device_samples, &block), quiet);
     // Samples before and after the block belong to other blocks.
-    glimpses[3].clock_events = Some(0x40);
-    glimpses[12].foreign_processes = Some(3);
-    for late in &mut glimpses[12..] {
+    device_samples[3].clock_events = Some(0x40);
+    device_samples[12].foreign_processes = Some(3);
+    for late in &mut device_samples[12..] {
         late.xids = Some(1);
     }
-    assert_eq!(summarise_conditions(&glimpses, &block), quiet);
-    glimpses[7].clock_events = Some(0x40);
-    glimpses[10].foreign_processes = Some(2);
-    glimpses[6].sm_mhz = Some(1400);
-    glimpses[7].sm_mhz = Some(1400);
-    glimpses[8].sm_mhz = Some(1400);
-    for late in &mut glimpses[8..] {
+    assert_eq!(summarise_conditions(&device_samples, &block), quiet);
+    device_samples[7].clock_events = Some(0x40);
+    device_samples[10].foreign_processes = Some(2);
+    device_samples[6].sm_mhz = Some(1400);
+    device_samples[7].sm_mhz = Some(1400);
+    device_samples[8].sm_mhz = Some(1400);
+    for late in &mut device_samples[8..] {
         late.ecc_errors = Some(9);
         late.xids = Some(2);
     }
-    let disturbed = summarise_conditions(&glimpses, &block);
+    let disturbed = summarise_conditions(&device_samples, &block);
     assert_eq!(disturbed.sm_mhz, Some([1500.0, 1400.0]));
     assert_eq!(disturbed.clock_events, Some(0x41));
     assert_eq!(disturbed.foreign_processes, Some(2));
@@ -308,13 +308,16 @@ fn a_block_knows_what_glimpses_around_it_saw() {
         (disturbed.new_xids, disturbed.ecc_errors),
         (Some(2), Some(2))
     );
-    // Glimpses too far away say nothing, and a card that does not tell is not well.
-    let far = [glimpse(2000), glimpse(2020)];
+    // Device samples too far away do not count, and a fact that the card does not report is unknown.
+    let far = [device_sample(2000), device_sample(2020)];
     assert_eq!(summarise_conditions(&far, &block), Conditions::default());
     assert_eq!(summarise_conditions(&[], &block), Conditions::default());
-    assert_eq!(summarise_conditions(&glimpses, &[]), Conditions::default());
-    let mute = glimpses.iter().map(|glimpse| DeviceSample {
-        at_ns: glimpse.at_ns,
+    assert_eq!(
+        summarise_conditions(&device_samples, &[]),
+        Conditions::default()
+    );
+    let mute = device_samples.iter().map(|sample| DeviceSample {
+        at_ns: sample.at_ns,
         ..DeviceSample::default()
     });
     assert_eq!(

@@ -9,7 +9,7 @@ use domain::role::Key;
 use domain::statistics::simulate::stated;
 use domain::statistics::{
     ALPHA, ANALYSIS_PAIRS, BufferSets, CONFIRMATION, ClockReading, Cycles, EventTimes, Interval,
-    Order, RESAMPLES, ScreeningProgress, TimedKernel, WarmUp, advance_screening, batch_size,
+    RESAMPLES, SampleOrder, ScreeningProgress, TimedKernel, WarmUp, advance_screening, batch_size,
     binomial_bounds, binomial_tail, bootstrap, check_regressions, compare_separate_processes,
     decide_confirmation, deviation, effect, find_clock_contradiction, holm, input_draws, interval,
     max_warm_batch, median, normal_tail, plan_rounds, quantile, sample_order, signed_rank,
@@ -268,9 +268,9 @@ fn one_slow_case_blocks_whatever_the_others_gain() {
 #[test]
 fn turns_of_a_block_mirror_each_other() {
     use TimedKernel::{Anchor, Candidate, Incumbent};
-    let four = sample_order(Order::CandidateOutside, false);
+    let four = sample_order(SampleOrder::CandidateOutside, false);
     assert_eq!(four, [Candidate, Incumbent, Incumbent, Candidate]);
-    let six = sample_order(Order::IncumbentOutside, true);
+    let six = sample_order(SampleOrder::IncumbentOutside, true);
     assert_eq!(
         six,
         [Anchor, Incumbent, Candidate, Candidate, Incumbent, Anchor]
@@ -373,7 +373,7 @@ fn a_plan_is_the_keys_own_and_balanced() {
     let outside = planned
         .iter()
         .flatten()
-        .filter(|block| block.order == Order::IncumbentOutside)
+        .filter(|block| block.order == SampleOrder::IncumbentOutside)
         .count();
     assert!((240..=360).contains(&outside), "{outside} of 600");
     let orders = planned

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::device::Limits;
 use domain::plan::{Configuration, ResolvedArgument, ResolvedPlan, ResolvedStep};
-use domain::task::{Bundle, Rival, ScoredCache, Task, Use};
+use domain::task::{Bundle, CasePurpose, Rival, ScoredCache, Task};
 use domain::timing::CacheState;
 
 const TASK: &str = r#"name = "scale"
@@ -166,7 +166,7 @@ fn a_whole_folder_loads() {
             .collect::<Vec<_>>(),
         ["large"]
     );
-    assert!(task.case("small").unwrap().is_for(Use::Check));
+    assert!(task.case("small").unwrap().is_for(CasePurpose::Check));
     assert_eq!(
         task.extents(&task.tensors[0], task.case("small").unwrap()),
         Ok(vec![3, 64])

@@ -2,7 +2,7 @@
 
 use domain::finding::{Finding, FindingKind};
 use domain::tools::ncu;
-use domain::tools::profile::{METRICS, RULES, RuleOutcome, Values, triage};
+use domain::tools::profile::{METRICS, MetricValues, RULES, RuleOutcome, triage};
 use domain::tools::sanitize::{SanitizerFinding, Status, Tool, emulated, read, verdict};
 use domain::verdict::{Access, Verdict, VerdictKind};
 
@@ -333,7 +333,7 @@ fn rules_speak_of_metrics_that_exist() {
             condition.metric
         );
     }
-    let unknown = triage(&Values::new(), 58);
+    let unknown = triage(&MetricValues::new(), 58);
     assert_eq!(unknown.len(), RULES.len());
     assert!(
         unknown

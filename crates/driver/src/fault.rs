@@ -24,7 +24,7 @@ use crate::code::Code;
 pub enum Action {
     /// Returns this error without executing the call.
     Error(Code),
-    /// Never returns.
+    /// Blocks the caller for ever.
     Hang,
     /// Ends the process with status 0.
     Exit,

@@ -4,7 +4,7 @@ use domain::api::{Brief, HistoryEntry};
 use domain::brief::{Attempt, CandidateBrief, Context, describe_verdict};
 use domain::id::RunId;
 use domain::search::PromptStyle;
-use domain::task::Use;
+use domain::task::CasePurpose;
 use store::StoreError;
 
 use crate::prompt::{self, Kind};
@@ -104,7 +104,7 @@ impl Engine {
         }
         let told_cases = task.cases.iter().filter(|case| {
             // Held-out cases stay secret.
-            case.is_for(Use::Check) || case.is_for(Use::Score)
+            case.is_for(CasePurpose::Check) || case.is_for(CasePurpose::Score)
         });
         Ok(Brief {
             run,

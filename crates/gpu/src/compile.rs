@@ -18,7 +18,7 @@ use domain::role::{CPP_STANDARD, CompileJob, CompileReply, Compiled, Image};
 use crate::cubin;
 use crate::nvrtc::{Images, Outcome, Source, Toolchain};
 use crate::role_error::RoleError;
-use log::Files;
+use log::SourceFiles;
 use scan::ScanError;
 
 /// Largest machine code in bytes.
@@ -147,7 +147,7 @@ fn interpret(
     let assembled = outcome.result.is_ok() || outcome.refused_ptx.is_some();
     let mut diagnostics = log::diagnostics(
         &outcome.log,
-        &Files {
+        &SourceFiles {
             source,
             headers: &headers,
             refused_ptx: outcome.refused_ptx.as_deref(),
@@ -221,8 +221,8 @@ fn rejected(diagnostics: Vec<domain::verdict::Diagnostic>) -> CompileReply {
     CompileReply::Rejected { diagnostics }
 }
 
-fn over_resource(excess: resources::Excess) -> CompileReply {
-    let resources::Excess {
+fn over_resource(excess: resources::ResourceExcess) -> CompileReply {
+    let resources::ResourceExcess {
         kernel,
         resource,
         limit,

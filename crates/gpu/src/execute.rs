@@ -201,14 +201,14 @@ impl<'a> LoadedImage<'a> {
         };
         for step in &steps {
             match step {
-                Prepared::Fill { buffer, byte } => {
+                PreparedStep::Fill { buffer, byte } => {
                     let resident = &mut pass.buffers[*buffer];
                     let inside = resident.inside.clone();
                     resident
                         .allocation
                         .fill_in_order(inside.start, inside.len(), *byte)?;
                 }
-                Prepared::Launch(launch) => {
+                PreparedStep::Launch(launch) => {
                     let number = u32::try_from(pass.launched.len()).ok();
                     let launched = launch.start();
                     if launched.is_ok() {
@@ -240,11 +240,11 @@ impl<'a> LoadedImage<'a> {
         &'s self,
         step: &'s ResolvedStep,
         buffers: &[&DeviceBuffer],
-    ) -> Result<Prepared<'s>, ExecuteError> {
+    ) -> Result<PreparedStep<'s>, ExecuteError> {
         let planned = match step {
             ResolvedStep::Kernel(planned) => planned,
             ResolvedStep::Memset { buffer, byte } => {
-                return Ok(Prepared::Fill {
+                return Ok(PreparedStep::Fill {
                     buffer: find_buffer(buffers, buffer)?,
                     byte: *byte,
                 });
@@ -274,7 +274,7 @@ impl<'a> LoadedImage<'a> {
         if planned.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
             kernel.allow_shared(planned.shared_bytes)?;
         }
-        Ok(Prepared::Launch(Launch {
+        Ok(PreparedStep::Launch(Launch {
             planned,
             kernel,
             arguments,
@@ -294,7 +294,7 @@ enum Waiting {
 }
 
 /// A step whose kernel and buffers were looked up.
-enum Prepared<'s> {
+enum PreparedStep<'s> {
     Fill { buffer: usize, byte: u8 },
     Launch(Launch<'s>),
 }

@@ -84,10 +84,10 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
         }),
         "time" => serve_conversation(Gpu::open, |gpu, job: &TimeJob, connection| {
             let read = job
-                .sides
+                .images
                 .values()
                 .chain(&job.disturber)
-                .flat_map(|side| [side.image.cubin.clone(), side.image.ptx.clone()])
+                .flat_map(|image| [image.image.cubin.clone(), image.image.ptx.clone()])
                 .collect();
             confine(&device_permissions(gpu, read, Vec::new()))?;
             time::time_on(gpu, job, connection)

@@ -11,7 +11,7 @@ use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
     Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, Next,
-    Placement, RunJob, RunReply, TensorData, Unwritten,
+    Placement, RunJob, RunReply, TensorData, UnwrittenOutput,
 };
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -355,11 +355,11 @@ fn unwritten(
     buffer: &DeviceBuffer,
     content: &[u8],
     poisoned_before: &mut PoisonedElements,
-) -> Result<Option<Unwritten>, RoleError> {
+) -> Result<Option<UnwrittenOutput>, RoleError> {
     let width = tensor.dtype.bytes();
     if let Some(emulator) = gpu.emulator() {
         let written = emulator.unwritten_bytes(buffer.address(), buffer.bytes())?;
-        return Ok((written.unwritten > 0).then(|| Unwritten {
+        return Ok((written.unwritten > 0).then(|| UnwrittenOutput {
             tensor: tensor.name.clone(),
             elements: written.unwritten.div_ceil(width),
             first: written.first.unwrap_or(0) / width,
@@ -371,7 +371,7 @@ fn unwritten(
         .get(&key)
         .and_then(|earlier| now.survived_twice(earlier));
     poisoned_before.insert(key, now);
-    Ok(found.map(|(elements, first)| Unwritten {
+    Ok(found.map(|(elements, first)| UnwrittenOutput {
         tensor: tensor.name.clone(),
         elements,
         first,

@@ -16,12 +16,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use domain::role::{
-    DeviceFault, Failure, Left, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock,
+    DeviceFault, ExecutionOutcome, Failure, NextRounds, Sample, TimeJob, TimeReply, TimedBlock,
 };
-use domain::statistics::{Order, PlannedBlock, TimedKernel, median, sample_order};
+use domain::statistics::{PlannedBlock, SampleOrder, TimedKernel, median, sample_order};
 use rustix::time::{ClockId, clock_gettime};
 
-use self::sets::{Before, Sets};
+use self::sets::{CachePreparation, Sets};
 use crate::cache::{Flush, Reader};
 use crate::connection::Connection;
 use crate::cycles::ClockMeter;
@@ -38,7 +38,7 @@ const SHARE_OF_MEMORY: u64 = 2;
 /// reply. The supervisor is notified before and after the timed part of every batch that counts.
 ///
 /// # Errors
-/// A [`RoleError`] where the environment fails; a refusal while a side runs is part of the reply.
+/// A [`RoleError`] where the environment fails; a refusal while an image runs is part of the reply.
 pub fn time_on(
     gpu: &Gpu,
     job: &TimeJob,
@@ -56,20 +56,20 @@ pub fn time_on(
         sets: Vec::new(),
         warm_up: Vec::new(),
         rounds: Vec::new(),
-        left: Vec::new(),
+        outcomes: Vec::new(),
         failure: None,
     };
     let mut images = BTreeMap::new();
-    for (contender, side) in &job.sides {
-        images.insert(*contender, read_image(gpu, &side.image)?);
+    for (contender, image) in &job.images {
+        images.insert(*contender, read_image(gpu, &image.image)?);
     }
     let disturber = match &job.disturber {
-        Some(side) => Some(Disturber::new(gpu, &read_image(gpu, &side.image)?)?),
+        Some(image) => Some(Disturber::new(gpu, &read_image(gpu, &image.image)?)?),
         None => None,
     };
     let mut loaded = BTreeMap::new();
-    for (contender, side) in &job.sides {
-        match LoadedImage::new(gpu, &images[contender], &side.kernels) {
+    for (contender, image) in &job.images {
+        match LoadedImage::new(gpu, &images[contender], &image.kernels) {
             Ok(image) => loaded.insert(*contender, image),
             Err(refusal) => {
                 let failure = failure(*contender, 0, device_fault(refusal, None));
@@ -81,7 +81,7 @@ pub fn time_on(
         };
     }
     let reply = {
-        let mut bench = Bench {
+        let mut bench = TimingSession {
             gpu,
             job,
             images: &images,
@@ -95,7 +95,7 @@ pub fn time_on(
             connection,
             executions: 0,
             reply,
-            left: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
         };
         bench.prepare()?;
         bench.reply.failure = match bench.time_rounds() {
@@ -127,7 +127,7 @@ impl From<RoleError> for TimeError {
 }
 
 /// A job in progress.
-struct Bench<'a> {
+struct TimingSession<'a> {
     gpu: &'a Gpu,
     job: &'a TimeJob,
     images: &'a BTreeMap<TimedKernel, Vec<u8>>,
@@ -146,10 +146,10 @@ struct Bench<'a> {
     executions: u64,
     reply: TimeReply,
     /// Results of executions, with the number that refers to them in the replies.
-    left: BTreeMap<Left, usize>,
+    outcomes: BTreeMap<ExecutionOutcome, usize>,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> TimingSession<'a> {
     /// Allocates all buffers, and the memory and kernels that prepare the cache.
     fn prepare(&mut self) -> Result<(), RoleError> {
         let emulated = self.gpu.emulator().is_some();
@@ -171,11 +171,11 @@ impl<'a> Bench<'a> {
             self.reply.sets.push(count);
             self.cases.push(sets);
         }
-        let wanted = |before: Before| self.cases.iter().any(|sets| sets.before == before);
-        if wanted(Before::Flush) {
+        let wanted = |before: CachePreparation| self.cases.iter().any(|sets| sets.before == before);
+        if wanted(CachePreparation::Flush) {
             self.flush = Some(Flush::new(l2_bytes)?);
         }
-        if wanted(Before::Read) {
+        if wanted(CachePreparation::Read) {
             self.reader = Reader::new()
                 .map_err(|refusal| refusal.into_role_error("prepare to warm the cache"))?;
         }
@@ -210,10 +210,10 @@ impl<'a> Bench<'a> {
                 self.reply.rounds.push(blocks);
             }
             self.record_clock_rates()?;
-            let next: MoreRounds = self.connection.ask(&self.reply)?;
+            let next: NextRounds = self.connection.ask(&self.reply)?;
             rounds = next.rounds;
             self.reply.rounds.clear();
-            self.reply.left.clear();
+            self.reply.outcomes.clear();
         }
         Ok(())
     }
@@ -267,7 +267,7 @@ impl<'a> Bench<'a> {
             if self.job.warm_up.is_over(&medians, elapsed) {
                 break;
             }
-            let samples = self.block(case, Order::IncumbentOutside, false)?;
+            let samples = self.block(case, SampleOrder::IncumbentOutside, false)?;
             let times = samples.iter().map(|sample| sample.event_us);
             let times = times.filter(|us| us.is_finite()).collect::<Vec<_>>();
             medians.push(median(&times).unwrap_or(f64::NAN));
@@ -278,12 +278,17 @@ impl<'a> Bench<'a> {
     }
 
     /// The samples of one block.
-    fn block(&mut self, case: usize, order: Order, counts: bool) -> Result<Vec<Sample>, TimeError> {
+    fn block(
+        &mut self,
+        case: usize,
+        order: SampleOrder,
+        counts: bool,
+    ) -> Result<Vec<Sample>, TimeError> {
         let job = self.job;
-        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
+        let anchored = job.images.contains_key(&TimedKernel::Anchor);
         let sets = &self.cases[case];
         let (all, first) = (sets.all.len(), sets.next);
-        let prepared = sets.before != Before::Nothing;
+        let prepared = sets.before != CachePreparation::Nothing;
         // A batch is shorter if there was not enough memory for that many sets.
         let executions = (job.cases[case].batch as usize).min(all);
         let mut samples = Vec::new();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
+use domain::role::{DeviceSample, NextWatch, WatchJob, WatchReply};
 use rustix::process::getppid;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -20,27 +20,27 @@ use crate::role_error::RoleError;
 pub fn watch(job: &WatchJob, connection: &mut Connection) -> Result<WatchReply, RoleError> {
     let card = match Card::open(&job.uuid) {
         Ok(card) => card,
-        Err(reason) => return Ok(WatchReply::Blind { reason }),
+        Err(reason) => return Ok(WatchReply::Unavailable { reason }),
     };
     let mut xids = Some(0);
     let mut stop = Some(job.stop.clone());
     while let Some(file) = stop {
-        let glimpses = until(&file, job, &card, &mut xids);
-        let next: MoreWatching = connection.ask(&WatchReply::Seen { glimpses })?;
+        let device_samples = until(&file, job, &card, &mut xids);
+        let next: NextWatch = connection.ask(&WatchReply::Samples { device_samples })?;
         stop = next.stop;
     }
-    let glimpses = Vec::new();
-    Ok(WatchReply::Seen { glimpses })
+    let device_samples = Vec::new();
+    Ok(WatchReply::Samples { device_samples })
 }
 
 /// Samples until the file `stop` exists or the job's largest number of samples is reached.
 fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Vec<DeviceSample> {
-    let mut glimpses = Vec::new();
+    let mut device_samples = Vec::new();
     loop {
         // Checked before the sample, so that the last sample is taken after everything that was timed.
-        let last = stop.exists() || glimpses.len() + 1 >= job.most as usize;
+        let last = stop.exists() || device_samples.len() + 1 >= job.max_samples as usize;
         *xids = xids.zip(card.xids()).map(|(all, new)| all + new);
-        glimpses.push(DeviceSample {
+        device_samples.push(DeviceSample {
             at_ns: now(),
             sm_mhz: card.sm_mhz(),
             clock_events: card.clock_events(),
@@ -50,9 +50,9 @@ fn until(stop: &Path, job: &WatchJob, card: &Card, xids: &mut Option<u32>) -> Ve
             xids: *xids,
         });
         if last {
-            return glimpses;
+            return device_samples;
         }
-        thread::sleep(Duration::from_millis(u64::from(job.every_ms)));
+        thread::sleep(Duration::from_millis(u64::from(job.interval_ms)));
     }
 }
 

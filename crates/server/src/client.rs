@@ -31,7 +31,7 @@ pub enum ClientError {
     /// The system's TLS set-up is broken.
     #[error("prepare HTTP requests")]
     Setup(#[source] reqwest::Error),
-    /// Nothing answers there, or not to the end.
+    /// The service did not answer, or its answer broke off.
     #[error(
         "reach the service at {url}; start one with `kernelwright serve --with-local-worker`, or name another with --server"
     )]

@@ -117,7 +117,7 @@ pub(crate) fn prescreen(text: &mut String, made: Option<&Prescreen>) {
 /// Renders the parts of the protocol that were left out or cut short, with the reason.
 pub(crate) fn not_run(text: &mut String, rows: &[NotRun]) {
     for row in rows {
-        let (part, reason) = (row.part.in_words(), line(&row.reason, 240));
+        let (part, reason) = (row.part.display_name(), line(&row.reason, 240));
         let _infallible = writeln!(text, "not run    {part}: {reason}");
     }
 }
@@ -253,13 +253,13 @@ fn times(text: &mut String, timing: &Timing) {
 fn measurement(text: &mut String, found: &Measurement) {
     let percent = |effect: f64| format!("{:+.2}%", 100.0 * effect.exp_m1());
     let evidence = &found.settled.evidence;
-    let looks = match found.looks {
-        1 => "one look".to_owned(),
-        several => format!("{several} looks"),
+    let analyses = match found.analyses {
+        1 => "one analysis".to_owned(),
+        several => format!("{several} analyses"),
     };
     let _infallible = writeln!(
         text,
-        "compared   {} ({} to {}) against {}: {} pairs, {} process(es), {looks}, margin {}",
+        "compared   {} ({} to {}) against {}: {} pairs, {} process(es), {analyses}, margin {}",
         percent(evidence.effect),
         percent(evidence.interval.lower),
         percent(evidence.interval.upper),

@@ -21,7 +21,7 @@ use worker::host::{self, Host, Settings};
 use images::Images;
 
 pub use pack::{ARCHITECTURES, Pack, PackError, Preparation, Prepared, prepare};
-pub use report::{Part, Report};
+pub use report::{GpuCheckReport, Part};
 
 /// Options of a check.
 #[derive(Debug, Clone)]
@@ -74,9 +74,9 @@ pub enum CheckError {
     /// The disk refused.
     #[error("access {path}; check free space and permissions")]
     Storage {
-        /// What.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The operating system's error.
         #[source]
         source: std::io::Error,
     },
@@ -88,12 +88,12 @@ fn storage(path: &Path) -> impl FnOnce(std::io::Error) -> CheckError {
 }
 
 /// A driver with everything that runs on it.
-pub(crate) struct Side {
+pub(crate) struct CheckedDriver {
     evaluator: Evaluator,
     images: Images,
 }
 
-impl Side {
+impl CheckedDriver {
     fn host(&self) -> &Host {
         self.evaluator.host()
     }
@@ -107,7 +107,7 @@ pub fn check(
     options: &Options,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<Report, CheckError> {
+) -> Result<GpuCheckReport, CheckError> {
     std::fs::create_dir_all(&options.out).map_err(storage(&options.out))?;
     let data = options.out.join("work");
     let mut settings = Settings::from_environment(&data)?;
@@ -134,13 +134,13 @@ pub fn check(
         emulating.emulated_device = host::emulation_of(&checked.device().name).map(str::to_owned);
     }
     let emulated = Host::discover(emulating, cancellation)?;
-    let side = |host: Host| -> Result<Side, CheckError> {
+    let driver = |host: Host| -> Result<CheckedDriver, CheckError> {
         let images = Images::new(&data, &host.device().architecture())?;
         let evaluator = Evaluator::new(host)?;
-        Ok(Side { evaluator, images })
+        Ok(CheckedDriver { evaluator, images })
     };
-    let (checked, emulated) = (side(checked)?, side(emulated)?);
-    let mut report = Report::new(checked.host(), emulated.host(), options);
+    let (checked, emulated) = (driver(checked)?, driver(emulated)?);
+    let mut report = GpuCheckReport::new(checked.host(), emulated.host(), options);
     corpus::compare(
         &checked,
         &emulated,

@@ -66,7 +66,7 @@ pub enum StoreError {
         /// The defect of the value.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// Nothing of this kind has this id.
+    /// No row of this kind has this id.
     #[error("find {subject} {id}")]
     Unknown {
         /// The kind of row, such as "run".

@@ -145,7 +145,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("check that the database can be written to")?;
-        // Nothing that readers wait for has changed.
+        // Not `Self::commit`, because there is no change that readers wait for.
         tx.commit()
             .await
             .context("check that the database can be written to")

@@ -49,14 +49,14 @@ use crate::cancel::Cancellation;
 use crate::host::{self, Host};
 use crate::supervise::SuperviseError;
 
-pub use build::Recipe;
+pub use build::CompilationInputs;
 pub use context::load_task;
 pub use error::{EvaluateError, Stop};
 pub use instruments::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
 pub use modelling::{ModelError, Subject};
 pub use paired::Compared;
-pub use partial::{Depth, PartialEvaluation, Timed};
-pub use passes::{Against, Extent, Inputs, Pass, Passes, Repetition};
+pub use partial::{CandidateTimes, Depth, PartialEvaluation};
+pub use passes::{ExpectedOutputs, Extent, Inputs, Pass, Passes, Repetition};
 pub use rivals::{RivalCase, RivalOutcome, RivalTiming, Rivalry};
 
 /// Wall time of a compilation.
@@ -170,7 +170,7 @@ impl Evaluator {
     /// [`Stop`] with the compiler's verdict on the source, or with a fault.
     pub fn build(
         &self,
-        recipe: &Recipe<'_>,
+        recipe: &CompilationInputs<'_>,
         cancellation: &Cancellation,
     ) -> Result<Compiled, Stop> {
         build::build(&self.host, recipe, cancellation)
@@ -196,7 +196,7 @@ impl Evaluator {
     /// An [`EvaluateError`] if the infrastructure, not the source, is the cause.
     pub fn find_or_build(
         &self,
-        recipe: &Recipe<'_>,
+        recipe: &CompilationInputs<'_>,
         cancellation: &Cancellation,
     ) -> Result<Option<Compiled>, EvaluateError> {
         if self.host.has_compiler() {
@@ -215,7 +215,7 @@ impl Evaluator {
         if !self.host.is_unproved() {
             return Ok(None);
         }
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: gpu::disturb::SOURCE,
             configuration: &BTreeMap::new(),
             headers: &BTreeMap::new(),
@@ -265,7 +265,7 @@ impl Evaluator {
         else {
             return Ok(None);
         };
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: &source.compiler_input(),
             configuration: &configuration,
             headers: &task.headers,

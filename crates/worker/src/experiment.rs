@@ -28,11 +28,11 @@ const EAGER: (&str, &str) = ("CUDA_MODULE_LOADING", "EAGER");
 
 /// The outcome of an experiment.
 #[derive(Debug)]
-pub enum Seen<T> {
+pub enum ExperimentOutcome<T> {
     /// The role's reply.
-    Answer(T),
-    /// The manner in which the process ended without a reply.
-    Nothing(String),
+    Reply(T),
+    /// The process ended without a reply, in this manner.
+    Failed(String),
 }
 
 /// Runs a case of the corpus, and returns the reply with the device's outputs.
@@ -44,7 +44,7 @@ pub fn case(
     case: &str,
     image: PathBuf,
     cancellation: &Cancellation,
-) -> Result<Seen<(ExperimentReply, CaseRecord)>, SuperviseError> {
+) -> Result<ExperimentOutcome<(ExperimentReply, CaseRecord)>, SuperviseError> {
     let scratch = scratch(host)?;
     let record = scratch.path().join(RECORD);
     let experiment = Experiment::Case {
@@ -64,10 +64,12 @@ pub fn case(
             DEADLINE,
             cancellation,
         )? {
-            Seen::Nothing(how) => Seen::Nothing(how),
-            Seen::Answer(reply) => match read(&record) {
-                Ok(record) => Seen::Answer((reply, record)),
-                Err(reason) => Seen::Nothing(format!("its record does not read: {reason}")),
+            ExperimentOutcome::Failed(how) => ExperimentOutcome::Failed(how),
+            ExperimentOutcome::Reply(reply) => match read(&record) {
+                Ok(record) => ExperimentOutcome::Reply((reply, record)),
+                Err(reason) => {
+                    ExperimentOutcome::Failed(format!("its record does not read: {reason}"))
+                }
             },
         },
     )
@@ -83,7 +85,7 @@ pub fn measure(
     image: PathBuf,
     patience: Option<Duration>,
     cancellation: &Cancellation,
-) -> Result<Seen<ExperimentReply>, SuperviseError> {
+) -> Result<ExperimentOutcome<ExperimentReply>, SuperviseError> {
     let scratch = scratch(host)?;
     let experiment = Experiment::Measure { what };
     let patience = patience.unwrap_or(DEADLINE);
@@ -111,7 +113,7 @@ fn ask(
     scratch: &Path,
     deadline: Duration,
     cancellation: &Cancellation,
-) -> Result<Seen<ExperimentReply>, SuperviseError> {
+) -> Result<ExperimentOutcome<ExperimentReply>, SuperviseError> {
     let mut program = host.program(Role::Experiment, scratch);
     program.environment.push((EAGER.0.into(), EAGER.1.into()));
     let job = ExperimentJob {
@@ -127,9 +129,9 @@ fn ask(
     host.end_spares_on_card();
     match supervise::ask(&program, &job, bounds, cancellation) {
         Ok(answer) => Ok(match answer.reply {
-            Ok(reply) => Seen::Answer(reply),
+            Ok(reply) => ExperimentOutcome::Reply(reply),
             // The role's report of its confinement is not the cause of its end.
-            Err(exit) => Seen::Nothing(match answer.stderr.last_line() {
+            Err(exit) => ExperimentOutcome::Failed(match answer.stderr.last_line() {
                 Some(line) if !line.starts_with("confined") && !line.starts_with("walled") => {
                     format!("the process {exit}: {line}")
                 }
@@ -137,7 +139,7 @@ fn ask(
             }),
         }),
         Err(SuperviseError::UnsupportedMachine { reason }) => {
-            Ok(Seen::Nothing(format!("failed to {reason}")))
+            Ok(ExperimentOutcome::Failed(format!("failed to {reason}")))
         }
         Err(fault) => Err(fault),
     }

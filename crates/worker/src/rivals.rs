@@ -74,7 +74,7 @@ struct Input<'a> {
 /// The reply of a script.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub enum Answer {
+pub enum ScriptReply {
     /// The script computed every case; its outputs are in the folders that were named.
     Timed {
         /// The name and version of the timed library.
@@ -115,7 +115,7 @@ pub struct TimingOptions<'a> {
 }
 
 /// Runs a script on some cases, in one process that works in `folder`. A script that fails gives
-/// [`Answer::NotRun`], because a library that does not run has no time.
+/// [`ScriptReply::NotRun`], because a library that does not run has no time.
 ///
 /// # Errors
 /// A process cannot be started or watched, or the work was cancelled.
@@ -126,7 +126,7 @@ pub fn ask(
     options: TimingOptions<'_>,
     folder: &Path,
     cancellation: &Cancellation,
-) -> Result<Answer, supervise::SuperviseError> {
+) -> Result<ScriptReply, supervise::SuperviseError> {
     let script = lay_out(script, folder).map_err(supervise::SuperviseError::Supervise)?;
     let cases = questions
         .iter()
@@ -155,15 +155,15 @@ pub fn ask(
         readiness: None,
         deadline: DEADLINE,
     };
-    let not_run = |reason: String| Ok(Answer::NotRun { reason });
-    let answer = match supervise::ask::<_, Answer>(&program, &job, bounds, cancellation) {
+    let not_run = |reason: String| Ok(ScriptReply::NotRun { reason });
+    let answer = match supervise::ask::<_, ScriptReply>(&program, &job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(fault @ supervise::SuperviseError::Start { .. }) => return not_run(fault.to_string()),
         Err(supervise::SuperviseError::UnsupportedMachine { reason }) => return not_run(reason),
         Err(fault) => return Err(fault),
     };
     match answer.reply {
-        Ok(Answer::Timed { microseconds, .. })
+        Ok(ScriptReply::Timed { microseconds, .. })
             if !are_times(&microseconds, questions.len(), options.executions) =>
         {
             not_run(format!(

@@ -24,7 +24,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
 /// The program, limits and folder of a process to start.
 #[derive(Debug)]
-pub struct Recipe {
+pub struct SpareSpec {
     /// The program; its working directory may be `home`.
     pub program: Program,
     /// The limits that apply from its start.
@@ -47,7 +47,7 @@ impl Spare {
     ///
     /// # Errors
     /// [`SuperviseError::Start`].
-    pub fn start(recipe: Recipe) -> Result<Self, SuperviseError> {
+    pub fn start(recipe: SpareSpec) -> Result<Self, SuperviseError> {
         let standby = Standby::start(&recipe.program, recipe.limits)?;
         Ok(Self {
             standby,
@@ -92,9 +92,9 @@ impl Spare {
 }
 
 /// A message to the thread that starts spares.
-enum Order {
+enum SpareRequest {
     /// Start a spare of the role with this name.
-    Start(&'static str, Recipe),
+    Start(&'static str, SpareSpec),
     /// End all spares, and confirm that on the channel.
     EndAll(Sender<()>),
 }
@@ -105,7 +105,7 @@ type Waiting = Arc<Mutex<BTreeMap<&'static str, Spare>>>;
 #[derive(Debug)]
 pub struct Spares {
     waiting: Waiting,
-    orders: Option<Sender<Order>>,
+    requests: Option<Sender<SpareRequest>>,
     starter: Option<JoinHandle<()>>,
 }
 
@@ -114,15 +114,15 @@ impl Spares {
     /// a child dies with the thread that started it.
     pub fn start() -> Self {
         let waiting = Waiting::default();
-        let (orders, orders_in) = channel();
+        let (requests, incoming) = channel();
         let starter = Builder::new().name("spares".to_owned()).spawn({
             let waiting = Arc::clone(&waiting);
-            move || serve_orders(&waiting, &orders_in)
+            move || serve_requests(&waiting, &incoming)
         });
         match starter {
             Ok(starter) => Self {
                 waiting,
-                orders: Some(orders),
+                requests: Some(requests),
                 starter: Some(starter),
             },
             // Every process is then started when it is needed.
@@ -130,7 +130,7 @@ impl Spares {
                 tracing::warn!("failed to prepare for spare processes: {error}");
                 Self {
                     waiting,
-                    orders: None,
+                    requests: None,
                     starter: None,
                 }
             }
@@ -148,10 +148,10 @@ impl Spares {
     }
 
     /// Starts a spare in the background; it replaces one that waits for the same role.
-    pub fn start_in_background(&self, place: &'static str, recipe: Recipe) {
-        if let Some(orders) = &self.orders {
+    pub fn start_in_background(&self, place: &'static str, recipe: SpareSpec) {
+        if let Some(requests) = &self.requests {
             // Without the thread there are no spares, which costs time and nothing else.
-            let _ = orders.send(Order::Start(place, recipe));
+            let _ = requests.send(SpareRequest::Start(place, recipe));
         }
     }
 
@@ -159,9 +159,9 @@ impl Spares {
     pub fn end_all(&self) {
         let (done, told) = channel();
         let asked = self
-            .orders
+            .requests
             .as_ref()
-            .is_some_and(|orders| orders.send(Order::EndAll(done)).is_ok());
+            .is_some_and(|requests| requests.send(SpareRequest::EndAll(done)).is_ok());
         if asked {
             // An error means that the thread has ended, and the spares with it.
             let _ = told.recv();
@@ -172,22 +172,22 @@ impl Spares {
 
 impl Drop for Spares {
     fn drop(&mut self) {
-        drop(self.orders.take());
+        drop(self.requests.take());
         if let Some(starter) = self.starter.take() {
             let _ = starter.join();
         }
     }
 }
 
-fn serve_orders(waiting: &Waiting, orders_in: &Receiver<Order>) {
+fn serve_requests(waiting: &Waiting, incoming: &Receiver<SpareRequest>) {
     loop {
-        match orders_in.recv_timeout(LONGEST_WAIT) {
-            Ok(Order::Start(place, recipe)) => match Spare::start(recipe) {
+        match incoming.recv_timeout(LONGEST_WAIT) {
+            Ok(SpareRequest::Start(place, recipe)) => match Spare::start(recipe) {
                 Ok(spare) => drop(lock(waiting).insert(place, spare)),
                 // The caller that needs the process starts it then, and gets the error.
                 Err(fault) => tracing::debug!("failed to {fault}"),
             },
-            Ok(Order::EndAll(done)) => {
+            Ok(SpareRequest::EndAll(done)) => {
                 lock(waiting).clear();
                 let _ = done.send(());
             }

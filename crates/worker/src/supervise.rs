@@ -236,7 +236,7 @@ impl Standby {
             .limit(bounds.limits)
             .map_err(SuperviseError::Supervise)?;
         let asked = Instant::now();
-        let mut watch = Watch {
+        let mut watch = RunningChild {
             process: self.process,
             socket: self.pipes.socket,
             exchange,
@@ -304,7 +304,7 @@ fn decode_reply<R: DeserializeOwned>(reply: &[u8], nonce: &str) -> Result<R, Exi
 
 /// The way in which the supervision of a child ended.
 #[derive(Clone, Copy)]
-enum End {
+enum SupervisionEnd {
     Exited(ExitStatus),
     OutOfTime,
     OverMemory,
@@ -336,7 +336,7 @@ enum AfterReply {
 type ReplyHandler<'h> = &'h mut dyn FnMut(&[u8], &[Instant]) -> Result<AfterReply, SuperviseError>;
 
 /// A running child with everything that has been received from it.
-struct Watch {
+struct RunningChild {
     process: Process,
     socket: UnixStream,
     exchange: Exchange,
@@ -346,7 +346,7 @@ struct Watch {
     outcome: Option<Result<(), Exit>>,
 }
 
-impl Watch {
+impl RunningChild {
     /// Serves the child until it ends, runs out of time, breaks the protocol or is cancelled. The
     /// child and its process group have ended afterwards.
     fn until_end(
@@ -354,7 +354,7 @@ impl Watch {
         bounds: Bounds,
         cancellation: &Cancellation,
         handler: ReplyHandler<'_>,
-    ) -> Result<End, SuperviseError> {
+    ) -> Result<SupervisionEnd, SuperviseError> {
         let mut deadline = Instant::now() + bounds.readiness.unwrap_or_default();
         let (mut ready, mut answered) = (false, false);
         loop {
@@ -366,7 +366,7 @@ impl Watch {
             let broken = matches!(self.exchange.reply(), Reply::Broken(_));
             if remaining.is_zero() || broken {
                 self.process.end().map_err(SuperviseError::Supervise)?;
-                return Ok(End::OutOfTime);
+                return Ok(SupervisionEnd::OutOfTime);
             }
             let limit = bounds.limits.memory_bytes;
             let limit = limit.filter(|_| self.process.needs_memory_checks());
@@ -380,7 +380,7 @@ impl Watch {
             }
             if limit.is_some_and(|limit| self.process.resident_bytes() > Some(limit)) {
                 self.process.end().map_err(SuperviseError::Supervise)?;
-                return Ok(End::OverMemory);
+                return Ok(SupervisionEnd::OverMemory);
             }
             self.serve(&found).map_err(SuperviseError::Supervise)?;
             self.handle_reply(handler)?;
@@ -392,7 +392,7 @@ impl Watch {
                 let status = self.process.end().map_err(SuperviseError::Supervise)?;
                 self.drain_after_exit().map_err(SuperviseError::Supervise)?;
                 self.handle_reply(handler)?;
-                return Ok(End::Exited(status));
+                return Ok(SupervisionEnd::Exited(status));
             }
         }
     }
@@ -483,7 +483,7 @@ impl Watch {
     }
 
     /// Returns the outcome of the conversation, or the manner in which the child ended without one.
-    fn take_outcome(&mut self, end: End, bounds: Bounds) -> Result<(), Unanswered> {
+    fn take_outcome(&mut self, end: SupervisionEnd, bounds: Bounds) -> Result<(), Unanswered> {
         let limits = bounds.limits;
         let over_memory = || Exit::OverMemory {
             bytes: limits.memory_bytes.unwrap_or_default(),
@@ -495,16 +495,17 @@ impl Watch {
         };
         let outcome = self.outcome.take();
         let reply = match (self.exchange.reply(), outcome, end) {
-            (_, _, End::OverMemory) => Err(over_memory()),
+            (_, _, SupervisionEnd::OverMemory) => Err(over_memory()),
             (Reply::Broken(how), _, _) => Err(Exit::Garbled { how }),
-            (_, Some(outcome), End::Exited(status)) => match self.process.signal(status) {
+            (_, Some(outcome), SupervisionEnd::Exited(status)) => match self.process.signal(status)
+            {
                 // The reply of a process that died after it is not trusted.
                 Some(signal) => Err(died(signal)),
                 None => outcome,
             },
-            (_, Some(outcome), End::OutOfTime) => outcome,
-            (_, None, End::OutOfTime) => Err(Exit::TimedOut),
-            (unfinished, None, End::Exited(status)) => {
+            (_, Some(outcome), SupervisionEnd::OutOfTime) => outcome,
+            (_, None, SupervisionEnd::OutOfTime) => Err(Exit::TimedOut),
+            (unfinished, None, SupervisionEnd::Exited(status)) => {
                 match (self.process.signal(status), status.code()) {
                     (Some(signal), _) => Err(died(signal)),
                     (None, Some(code)) if code == i32::from(FAULT_STATUS) => {

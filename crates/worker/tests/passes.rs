@@ -12,7 +12,7 @@ use domain::digest::Digest;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement};
 use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Task};
-use worker::evaluate::{Against, Extent, Pass, Passes, Repetition};
+use worker::evaluate::{ExpectedOutputs, Extent, Pass, Passes, Repetition};
 
 fn task(name: &str) -> Task {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -132,7 +132,7 @@ fn no_two_executions_share_inputs_unless_they_are_repeats() {
         .concat();
         for pass in &fresh {
             assert!(seen.insert(pass.inputs()), "{name}: {:?}", pass.inputs());
-            assert_eq!(pass.comparison, Against::Reference);
+            assert_eq!(pass.comparison, ExpectedOutputs::Reference);
         }
         for pass in search.repeats(Extent::All).unwrap() {
             assert!(seen.contains(&pass.inputs()), "{name}: {:?}", pass.inputs());
@@ -155,7 +155,7 @@ fn a_repeat_changes_the_schedule_the_fragments_or_what_lies_around_and_no_inputs
     // A kernel that loads as widely as its base allows may add in another order on another base.
     assert_eq!(rescheduled.placement, original.placement);
     assert_eq!((relaid.schedule, relaid.poison), (None, original.poison));
-    assert_eq!(relaid.comparison, Against::Relaid);
+    assert_eq!(relaid.comparison, ExpectedOutputs::Relaid);
     assert_eq!(repoisoned.schedule, None);
     assert_eq!(repoisoned.placement, Placement::Shifted);
     assert_ne!(repoisoned.poison, original.poison);
@@ -319,8 +319,8 @@ fn what_only_silicon_needs_is_asked_as_often_as_wanted() {
         assert_eq!(pass.inputs(), largest.inputs());
         // On weak bases a kernel may add in another order.
         let compared_with = match pass.placement {
-            Placement::Allocated | Placement::Shifted => Against::Itself,
-            _ => Against::Reference,
+            Placement::Allocated | Placement::Shifted => ExpectedOutputs::Itself,
+            _ => ExpectedOutputs::Reference,
         };
         assert_eq!(pass.comparison, compared_with, "{:?}", pass.placement);
     }

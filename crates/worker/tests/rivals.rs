@@ -14,7 +14,7 @@ use domain::dtype::Dtype;
 use domain::role::{Distribution, Key, TensorData};
 use domain::task::{Case, Role};
 use worker::cancel::Cancellation;
-use worker::rivals::{Answer, Question, TimingOptions, ask, python};
+use worker::rivals::{Question, ScriptReply, TimingOptions, ask, python};
 
 fn tensor(name: &str, role: Role) -> TensorData {
     TensorData {
@@ -29,7 +29,7 @@ fn tensor(name: &str, role: Role) -> TensorData {
     }
 }
 
-fn answer_of(python: &Path, script: &str, folder: &Path) -> Answer {
+fn answer_of(python: &Path, script: &str, folder: &Path) -> ScriptReply {
     let case = Case {
         name: "only".to_owned(),
         dims: BTreeMap::from([("R".to_owned(), 4), ("C".to_owned(), 2)]),
@@ -62,15 +62,15 @@ fn answer_of(python: &Path, script: &str, folder: &Path) -> Answer {
     .unwrap()
 }
 
-fn answer(script: &str) -> Answer {
+fn answer(script: &str) -> ScriptReply {
     let folder = tempfile::tempdir().unwrap();
     answer_of(&python().unwrap(), script, folder.path())
 }
 
 fn not_run(script: &str) -> String {
     match answer(script) {
-        Answer::NotRun { reason } => reason,
-        timed @ Answer::Timed { .. } => panic!("{timed:?}"),
+        ScriptReply::NotRun { reason } => reason,
+        timed @ ScriptReply::Timed { .. } => panic!("{timed:?}"),
     }
 }
 
@@ -91,7 +91,7 @@ rival.serve(prepare, lambda job, execute: [1.0 + at for at in range(job.executio
 fn a_script_gets_the_inputs_and_gives_outputs_and_times() {
     let folder = tempfile::tempdir().unwrap();
     let answer = answer_of(&python().unwrap(), SCALE, folder.path());
-    let expected = Answer::Timed {
+    let expected = ScriptReply::Timed {
         what: "a stand-in".to_owned(),
         microseconds: vec![vec![1.0, 2.0, 3.0]; 2],
     };
@@ -135,7 +135,7 @@ fn a_script_that_cannot_run_gives_its_reason_and_no_times() {
 fn a_machine_without_python_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let answer = answer_of(Path::new("/nonexistent/python3"), SCALE, folder.path());
-    let Answer::NotRun { reason } = answer else {
+    let ScriptReply::NotRun { reason } = answer else {
         panic!("{answer:?}");
     };
     assert!(reason.contains("/nonexistent/python3"), "{reason}");

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use domain::role::{Envelope, SOCKET_VARIABLE};
 use worker::cancel::Cancellation;
-use worker::spares::{Recipe, Spare, Spares};
+use worker::spares::{Spare, SpareSpec, Spares};
 use worker::supervise::{Bounds, Limits, Program};
 
 const PLACE: &str = "echo";
@@ -67,7 +67,7 @@ fn plays_a_worker_when_started_as_one() {
     }
 }
 
-fn recipe(held: Option<&Path>) -> Recipe {
+fn recipe(held: Option<&Path>) -> SpareSpec {
     let home = tempfile::tempdir().unwrap();
     let arguments = [
         "--exact",
@@ -76,7 +76,7 @@ fn recipe(held: Option<&Path>) -> Recipe {
     ];
     let mut environment = vec![(SOCKET_VARIABLE.into(), "0".into())];
     environment.extend(held.map(|pipe| (HELD.into(), pipe.into())));
-    Recipe {
+    SpareSpec {
         program: Program {
             executable: std::env::current_exe().unwrap(),
             arguments: arguments.map(Into::into).to_vec(),

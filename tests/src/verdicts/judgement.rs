@@ -12,7 +12,7 @@ use domain::role::Key;
 use domain::verdict::Verdict;
 use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Recipe, Stop};
+use worker::evaluate::{CompilationInputs, Evaluator, Stop};
 use worker::host::{Host, Settings};
 
 use super::mutation::Mutant;
@@ -69,7 +69,7 @@ impl Judge {
         let Ok(source) = KernelSource::parse("candidate.cu", mutant.text.as_str()) else {
             return Ok(None);
         };
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: &source.compiler_input(),
             configuration: &source.plan().default_configuration(),
             headers: &BTreeMap::new(),

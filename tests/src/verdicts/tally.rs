@@ -20,8 +20,8 @@ const ITEMS_PER_KERNEL: u64 = 12;
 
 /// The result of one item of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "fate", rename_all = "snake_case")]
-pub enum Fate {
+#[serde(tag = "result", rename_all = "snake_case")]
+pub enum ItemResult {
     /// No rule fitted, or an earlier item has the same text.
     Empty,
     /// It does not compile, or its plan has no values.
@@ -62,15 +62,17 @@ pub struct Record {
     pub text: Option<String>,
     /// Its result.
     #[serde(flatten)]
-    pub fate: Fate,
+    pub result: ItemResult,
 }
 
 impl Record {
     /// True if the evaluator took a wrong kernel for right, or a right one for wrong.
     #[must_use]
     pub fn is_misjudged(&self) -> bool {
-        match &self.fate {
-            Fate::Judged { judgement, .. } => judgement.accepted == (self.kind == Kind::Wrong),
+        match &self.result {
+            ItemResult::Judged { judgement, .. } => {
+                judgement.accepted == (self.kind == Kind::Wrong)
+            }
             _ => false,
         }
     }
@@ -78,7 +80,7 @@ impl Record {
 
 /// Items to be judged.
 #[derive(Debug, Clone, Copy)]
-pub struct Order {
+pub struct RatesRequest {
     /// Wrong or honest.
     pub kind: Kind,
     /// Seed of the list.
@@ -96,7 +98,7 @@ pub struct Order {
 pub fn run(
     subjects: &[Subject],
     judges: &[Judge],
-    order: Order,
+    order: RatesRequest,
     known: &[Record],
     done: &(dyn Fn(&Record) + Sync),
 ) -> Result<Vec<Record>> {
@@ -126,7 +128,7 @@ pub fn run(
                     record
                 }
             };
-            if matches!(record.fate, Fate::Judged { .. }) {
+            if matches!(record.result, ItemResult::Judged { .. }) {
                 judged.fetch_add(1, Ordering::SeqCst);
             }
             records
@@ -153,9 +155,9 @@ pub fn run(
     let mut left = order.wanted;
     records.retain_mut(|record| {
         if !seen.insert(record.digest) {
-            record.fate = Fate::Empty;
+            record.result = ItemResult::Empty;
         }
-        let judged = matches!(record.fate, Fate::Judged { .. });
+        let judged = matches!(record.result, ItemResult::Judged { .. });
         if judged && left == 0 {
             return false;
         }
@@ -168,7 +170,7 @@ pub fn run(
 fn settle(
     subjects: &[Subject],
     judge: &Judge,
-    order: Order,
+    order: RatesRequest,
     mutant: &Mutant,
     digest: Digest,
 ) -> Result<Record> {
@@ -182,7 +184,7 @@ fn settle(
         changes: mutant.changes.clone(),
         digest,
         text: None,
-        fate: Fate::Unbuilt,
+        result: ItemResult::Unbuilt,
     };
     let Some(ptx) = judge.compile(mutant)? else {
         return Ok(record);
@@ -191,18 +193,18 @@ fn settle(
         (Proof::Wrong(why), Kind::Wrong) => why,
         (Proof::Right, Kind::Honest) => String::new(),
         (Proof::Right, Kind::Wrong) => {
-            record.fate = Fate::Unproven {
+            record.result = ItemResult::Unproven {
                 why: "right in every execution".to_owned(),
             };
             return Ok(record);
         }
         (Proof::Wrong(why) | Proof::Open(why), _) => {
-            record.fate = Fate::Unproven { why };
+            record.result = ItemResult::Unproven { why };
             return Ok(record);
         }
     };
     let judgement = judge.judge(subject, mutant, order.seed)?;
-    record.fate = Fate::Judged { proof, judgement };
+    record.result = ItemResult::Judged { proof, judgement };
     if record.is_misjudged() {
         record.text = Some(mutant.text.clone());
     }
@@ -227,16 +229,16 @@ pub fn table(kind: Kind, records: &[Record]) -> String {
     let mut total = Counts::default();
     for record in records
         .iter()
-        .filter(|record| record.kind == kind && record.fate != Fate::Empty)
+        .filter(|record| record.kind == kind && record.result != ItemResult::Empty)
     {
         let class = classes.entry(&record.class).or_default();
         for counts in [class, &mut total] {
             counts.made += 1;
-            match &record.fate {
-                Fate::Empty => {}
-                Fate::Unbuilt => counts.unbuilt += 1,
-                Fate::Unproven { .. } => counts.unproven += 1,
-                Fate::Judged { judgement, .. } => {
+            match &record.result {
+                ItemResult::Empty => {}
+                ItemResult::Unbuilt => counts.unbuilt += 1,
+                ItemResult::Unproven { .. } => counts.unproven += 1,
+                ItemResult::Judged { judgement, .. } => {
                     counts.judged += 1;
                     counts.by_search +=
                         u32::from(judgement.accepted_by_search == (kind == Kind::Wrong));

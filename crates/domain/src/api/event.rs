@@ -65,7 +65,7 @@ pub enum EventKind {
         /// The reason.
         reason: String,
     },
-    /// Nothing will come of a candidate.
+    /// A candidate was given up without a verdict.
     Abandoned {
         /// The candidate.
         candidate: CandidateId,

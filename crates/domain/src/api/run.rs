@@ -92,7 +92,7 @@ pub enum RunState {
     CheckingBaseline,
     /// Candidates are proposed and evaluated.
     Running,
-    /// Nothing happens until someone resumes it.
+    /// The run proposes and leases nothing until it is resumed.
     Paused {
         /// The reason.
         reason: String,

@@ -34,12 +34,12 @@ pub(super) struct Front {
 /// Reads a front matter, whose first line is line 2 of the file.
 pub(super) fn read(file: &str, text: &str) -> Result<Front, Problems> {
     if let Ok(table) = DeTable::parse(text) {
-        let reader = Reader::new(file, text, Vec::new());
+        let reader = FrontMatterReader::new(file, text, Vec::new());
         return reader.front(table.get_ref());
     }
     let mended = mend::mend(text);
     let (table, errors) = DeTable::parse_recoverable(&mended.text);
-    let mut reader = Reader::new(file, &mended.text, mended.notes);
+    let mut reader = FrontMatterReader::new(file, &mended.text, mended.notes);
     reader.mended = true;
     for stray in mended.stray {
         reader.refuse_line(
@@ -66,7 +66,7 @@ pub(super) fn read(file: &str, text: &str) -> Result<Front, Problems> {
 }
 
 /// Reads the parsed tables, and collects problems and notes on the way.
-struct Reader<'a> {
+struct FrontMatterReader<'a> {
     file: &'a str,
     /// The front matter that spans count in.
     text: &'a str,
@@ -80,7 +80,7 @@ struct Reader<'a> {
     notes: Vec<String>,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> FrontMatterReader<'a> {
     fn new(file: &'a str, text: &'a str, notes: Vec<String>) -> Self {
         Self {
             file,

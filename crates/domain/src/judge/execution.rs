@@ -3,7 +3,7 @@
 use super::InfrastructureFault;
 use crate::finding::{Finding, FindingKind};
 use crate::plan::{ResolvedPlan, ResolvedStep};
-use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, Unwritten};
+use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, UnwrittenOutput};
 use crate::task::{Role, Tolerance};
 use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
 
@@ -411,7 +411,7 @@ fn follows_plan(
     }
 }
 
-fn never_written(unwritten: &Unwritten, subject: &ExecutionContext<'_>) -> Verdict {
+fn never_written(unwritten: &UnwrittenOutput, subject: &ExecutionContext<'_>) -> Verdict {
     let extents = subject
         .tensors
         .iter()

@@ -20,7 +20,7 @@ pub struct CaseBlocks<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 enum Blocks {
-    /// Nothing ran: which launch does the work is unknown.
+    /// The fewest and most blocks of the planned launches: none ran, so it is unknown which does the work.
     Planned { fewest: u64, most: u64 },
     /// Those of the launches that do the work.
     Executed(u64),

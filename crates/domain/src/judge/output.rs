@@ -2,7 +2,7 @@
 
 use super::execution::unravel_index;
 use crate::role::{Distribution, OutputComparison, TensorData};
-use crate::task::{Part, Tolerance, ToleranceClass};
+use crate::task::{TensorPart, Tolerance, ToleranceClass};
 use crate::verdict::{Mismatch, Verdict, WorstElement};
 
 /// The factor by which the relative L2 error of arithmetic in a lower precision may exceed the limit.
@@ -165,7 +165,7 @@ pub fn judge_dependence(
     struck: &str,
     tensor: &TensorData,
     case: &str,
-    reached: &[Part],
+    reached: &[TensorPart],
     [before, after]: [&[u8]; 2],
     tolerance: &Tolerance,
 ) -> Option<Verdict> {
@@ -197,7 +197,7 @@ pub fn judge_dependence(
     }))
 }
 
-fn contains(part: &Part, index: &[u64]) -> bool {
+fn contains(part: &TensorPart, index: &[u64]) -> bool {
     part.len() == index.len()
         && part
             .iter()

@@ -3,7 +3,7 @@
 use super::{Hunk, HunkError, MAX_HUNKS, PatchError, Patched, apply};
 
 /// The part of a block that a line belongs to.
-enum Part {
+enum BlockPart {
     Outside,
     Search(Hunk),
     Replace(Hunk),
@@ -24,7 +24,7 @@ pub fn search_replace(base: &str, edits: &str) -> Result<Patched, PatchError> {
 
 fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
     let mut hunks = Vec::new();
-    let mut part = Part::Outside;
+    let mut part = BlockPart::Outside;
     for line in edits.lines() {
         let malformed = |what: &str| {
             let number = u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX);
@@ -36,37 +36,37 @@ fn hunks(edits: &str) -> Result<Vec<Hunk>, PatchError> {
             })
         };
         part = match part {
-            Part::Outside if opens(line) => Part::Search(Hunk::default()),
-            Part::Outside => Part::Outside,
-            Part::Search(_) | Part::Replace(_) if opens(line) => {
+            BlockPart::Outside if opens(line) => BlockPart::Search(Hunk::default()),
+            BlockPart::Outside => BlockPart::Outside,
+            BlockPart::Search(_) | BlockPart::Replace(_) if opens(line) => {
                 return malformed("another block opens before its >>>>>>> REPLACE line");
             }
-            Part::Search(_) if closes(line) => {
+            BlockPart::Search(_) if closes(line) => {
                 return malformed("its ======= line is missing");
             }
-            Part::Search(hunk) if divides(line) => Part::Replace(hunk),
-            Part::Search(mut hunk) => {
+            BlockPart::Search(hunk) if divides(line) => BlockPart::Replace(hunk),
+            BlockPart::Search(mut hunk) => {
                 hunk.before.push(line.to_owned());
-                Part::Search(hunk)
+                BlockPart::Search(hunk)
             }
-            Part::Replace(_) if hunks.len() == MAX_HUNKS => {
+            BlockPart::Replace(_) if hunks.len() == MAX_HUNKS => {
                 return malformed("a patch has at most 200 edits; send the whole file");
             }
-            Part::Replace(hunk) if closes(line) => {
+            BlockPart::Replace(hunk) if closes(line) => {
                 hunks.push(hunk);
-                Part::Outside
+                BlockPart::Outside
             }
-            Part::Replace(mut hunk) => {
+            BlockPart::Replace(mut hunk) => {
                 hunk.after.push(line.to_owned());
-                Part::Replace(hunk)
+                BlockPart::Replace(hunk)
             }
         };
     }
     let missing = match part {
-        Part::Outside if !hunks.is_empty() => return Ok(hunks),
-        Part::Outside => "no <<<<<<< SEARCH line opens it",
-        Part::Search(_) => "its ======= line is missing",
-        Part::Replace(_) => "its >>>>>>> REPLACE line is missing",
+        BlockPart::Outside if !hunks.is_empty() => return Ok(hunks),
+        BlockPart::Outside => "no <<<<<<< SEARCH line opens it",
+        BlockPart::Search(_) => "its ======= line is missing",
+        BlockPart::Replace(_) => "its >>>>>>> REPLACE line is missing",
     };
     Err(PatchError {
         hunk: u32::try_from(hunks.len() + 1).unwrap_or(u32::MAX),

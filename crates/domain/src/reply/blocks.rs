@@ -5,7 +5,7 @@
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Document<'a> {
     /// Blocks that hold no further block, in order.
-    pub blocks: Vec<Block<'a>>,
+    pub blocks: Vec<CodeBlock<'a>>,
     /// Lines outside every block, in order; an empty line where a block stood.
     pub prose: Vec<&'a str>,
     /// Line of the fence that is still open at the end, from 1.
@@ -14,14 +14,14 @@ pub(super) struct Document<'a> {
 
 /// One fenced block.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Block<'a> {
+pub(super) struct CodeBlock<'a> {
     /// The word after the opening fence, lower case: a language, or nothing.
     pub language: String,
     /// The lines between the fences.
     pub lines: Vec<&'a str>,
 }
 
-impl Block<'_> {
+impl CodeBlock<'_> {
     /// The text between the fences, every line ended.
     pub fn text(&self) -> String {
         self.lines.iter().flat_map(|line| [*line, "\n"]).collect()
@@ -69,12 +69,12 @@ pub(super) fn is_fence(line: &str) -> bool {
     fence(line).is_some()
 }
 
-struct Open<'a> {
+struct OpenBlock<'a> {
     indent: usize,
     mark: u8,
     length: usize,
     line: u32,
-    block: Block<'a>,
+    block: CodeBlock<'a>,
     /// True if a block inside it was seen: then it is a frame, not a block.
     frame: bool,
 }
@@ -86,7 +86,7 @@ struct Open<'a> {
 /// fits.
 pub(super) fn document(text: &str) -> Document<'_> {
     let mut document = Document::default();
-    let mut open: Vec<Open<'_>> = Vec::new();
+    let mut open: Vec<OpenBlock<'_>> = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let Some(fence) = fence(line) else {
             match open.last_mut() {
@@ -110,12 +110,12 @@ pub(super) fn document(text: &str) -> Document<'_> {
             }
         } else if open.is_empty() || !fence.info.is_empty() {
             let word = fence.info.split([' ', ',', '{', ':']).next().unwrap_or("");
-            open.push(Open {
+            open.push(OpenBlock {
                 indent: fence.indent,
                 mark: fence.mark,
                 length: fence.length,
                 line: number,
-                block: Block {
+                block: CodeBlock {
                     language: word.to_ascii_lowercase(),
                     lines: Vec::new(),
                 },

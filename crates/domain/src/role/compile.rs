@@ -93,7 +93,7 @@ pub struct Contents {
     /// Symbols that the driver would have to supply.
     pub externals: Vec<String>,
     /// Instructions and special registers of note.
-    pub uses: Vec<Use>,
+    pub uses: Vec<FeatureUse>,
     /// Kernels of the image.
     pub entries: Vec<String>,
 }
@@ -127,7 +127,7 @@ pub enum VariableSpace {
 
 /// One use of a feature that the policy has an opinion on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Use {
+pub struct FeatureUse {
     /// The feature.
     pub feature: Feature,
     /// The instruction or register.
@@ -155,7 +155,7 @@ pub struct Disassembly {
     /// Every function of the image.
     pub kernels: Vec<KernelCode>,
     /// Instructions and registers of note.
-    pub uses: Vec<Use>,
+    pub uses: Vec<FeatureUse>,
 }
 
 /// The machine code of one kernel, counted. These are instructions in the image, not executed

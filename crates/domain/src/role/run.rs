@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Image, KernelResources, Side, TensorData};
+use super::{Image, KernelResources, RunnableImage, TensorData};
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::finding::Finding;
@@ -24,7 +24,7 @@ pub struct RunJob {
     pub executions: Vec<Execution>,
     /// Kernels of ours that disturb the device, where executions ask for it.
     #[serde(default)]
-    pub disturber: Option<Side>,
+    pub disturber: Option<RunnableImage>,
     /// Host threads the emulated device may use.
     pub threads: u32,
     /// True if the counters of each source line are reported, too.
@@ -181,7 +181,7 @@ pub struct ExecutionFacts {
     /// Buffers whose red zones changed.
     pub overrun: Vec<String>,
     /// Outputs with elements that nobody wrote.
-    pub unwritten: Vec<Unwritten>,
+    pub unwritten: Vec<UnwrittenOutput>,
     /// Time between events around the plan, microseconds; on silicon only.
     pub event_us: Option<f64>,
     /// True if it ended only after the blocks beside it had stopped waiting for that, which takes
@@ -241,7 +241,7 @@ pub struct UnsupportedInstruction {
 
 /// Elements of an output that were never written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Unwritten {
+pub struct UnwrittenOutput {
     /// The tensor.
     pub tensor: String,
     /// The number of elements.

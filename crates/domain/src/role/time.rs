@@ -8,14 +8,14 @@ use super::{Compiled, DeviceFault, Image, KernelResources, TensorData, VariableS
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::plan::ResolvedPlan;
-use crate::statistics::{Order, PlannedBlock, TimedKernel, WarmUp};
+use crate::statistics::{PlannedBlock, SampleOrder, TimedKernel, WarmUp};
 use crate::timing::CacheState;
 
 /// Times an incumbent, a candidate and perhaps an anchor beside each other in one process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TimeJob {
-    /// The sides that are timed, each at most once; incumbent and candidate always are.
-    pub sides: BTreeMap<TimedKernel, Side>,
+    /// The images that are timed. Incumbent and candidate always are; the anchor may be.
+    pub images: BTreeMap<TimedKernel, RunnableImage>,
     /// The score cases, each with one state of the cache; a case may come in both.
     pub cases: Vec<TimedCase>,
     /// The blocks of each round, by the number of their case. What comes in none of these has no
@@ -31,23 +31,23 @@ pub struct TimeJob {
     /// Kernels of ours that leave garbage in the device before every batch; none where it proves that
     /// nothing depends on that.
     #[serde(default)]
-    pub disturber: Option<Side>,
+    pub disturber: Option<RunnableImage>,
     /// Thread instructions one launch may execute on the emulated device.
     pub instruction_budget: Option<u64>,
     /// Host threads the emulated device may use.
     pub threads: u32,
 }
 
-/// The message to a process that has timed rounds.
+/// The supervisor's answer to a reply: further rounds to time, or none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct MoreRounds {
-    /// Further rounds. None: it has done enough, and clears up before it says its last word.
+pub struct NextRounds {
+    /// Further rounds. If there are none, the process releases its resources and sends its last reply.
     pub rounds: Vec<Vec<PlannedBlock>>,
 }
 
-/// One of the images.
+/// An image to execute, with the facts that loading and launching it need.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Side {
+pub struct RunnableImage {
     /// The image to load.
     pub image: Image,
     /// Its kernels' resources.
@@ -58,7 +58,7 @@ pub struct Side {
     pub stateful: bool,
 }
 
-impl From<&Compiled> for Side {
+impl From<&Compiled> for RunnableImage {
     fn from(compiled: &Compiled) -> Self {
         let mut variables = compiled.contents.variables.iter();
         Self {
@@ -120,9 +120,9 @@ pub struct TimeReply {
     pub warm_up: Vec<u32>,
     /// The rounds that were finished since the last reply, with their blocks in the order of the job.
     pub rounds: Vec<Vec<TimedBlock>>,
-    /// Everything that executions left behind and that no earlier reply tells of. Numbers count
-    /// through all replies.
-    pub left: Vec<Left>,
+    /// The distinct outcomes of executions that no earlier reply has. Numbers count through all
+    /// replies.
+    pub outcomes: Vec<ExecutionOutcome>,
     /// The error that ended the rounds early, if there was one.
     pub failure: Option<Failure>,
 }
@@ -133,7 +133,7 @@ pub struct TimedBlock {
     /// The case.
     pub case: usize,
     /// The order of the samples' owners, by [`crate::statistics::sample_order`].
-    pub order: Order,
+    pub order: SampleOrder,
     /// One sample for each turn.
     pub samples: Vec<Sample>,
 }
@@ -147,15 +147,14 @@ pub struct Sample {
     /// MHz.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sm_mhz: Option<[f64; 2]>,
-    /// The number of its executions that left the same contents, by the number in
-    /// [`TimeReply::left`]: of a thousand batches most leave the same, and replies have to be
-    /// short.
-    pub left: BTreeMap<usize, u32>,
+    /// The number of its executions with each outcome, by the index in [`TimeReply::outcomes`]:
+    /// most executions have the same outcome, and replies have to be short.
+    pub outcomes: BTreeMap<usize, u32>,
 }
 
-/// The contents that an execution left in its outputs.
+/// The state of an execution's buffers afterwards.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Left {
+pub struct ExecutionOutcome {
     /// The number of the inputs it had.
     pub draw: usize,
     /// [`fingerprint`] of its outputs.

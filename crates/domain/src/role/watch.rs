@@ -4,44 +4,44 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-/// Watches at a device again and again until told to stop.
+/// Samples a device's state at a fixed interval until a file exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WatchJob {
     /// The device's identity, as the CUDA driver prints it.
     pub uuid: String,
-    /// Between two glimpses, milliseconds.
-    pub every_ms: u32,
-    /// After so many glimpses it replies by itself.
-    pub most: u32,
+    /// The interval between two samples, milliseconds.
+    pub interval_ms: u32,
+    /// The number of samples after which the role replies by itself.
+    pub max_samples: u32,
     /// The file whose existence makes the role reply.
     pub stop: PathBuf,
 }
 
-/// The message to a watch that has replied.
+/// The supervisor's answer to a reply: sample again, or end.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MoreWatching {
-    /// The file that ends what follows; none ends the watch.
+pub struct NextWatch {
+    /// The file whose existence ends the next samples; none ends the role.
     pub stop: Option<PathBuf>,
 }
 
-/// The reply of the watch.
+/// The reply of the watch role.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum WatchReply {
-    /// The glimpses, in order.
-    Seen {
+    /// The samples since the last reply, in order.
+    Samples {
         /// At least one in every reply but the last.
-        glimpses: Vec<DeviceSample>,
+        device_samples: Vec<DeviceSample>,
     },
-    /// The device cannot be watched here.
-    Blind {
+    /// The management library cannot report this device's state.
+    Unavailable {
         /// The reason.
         reason: String,
     },
 }
 
 /// The management library's facts at one moment. A fact that it did not report is unknown, not
-/// well.
+/// good.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceSample {
     /// The time by the system's monotonic clock, nanoseconds.

@@ -36,10 +36,10 @@ pub fn input_draws(bytes: u64) -> u32 {
     u32::try_from(draws).expect("no more than the longest batch")
 }
 
-/// Executions between two events, for a case whose quickest contender takes `us`. One for a time
-/// that is none.
+/// Number of executions between two events, for a case whose quickest contender takes `us`
+/// microseconds. It is one if `us` is not a valid time.
 ///
-/// Never more than there are different inputs: what an execution leaves in shared or local memory is
+/// At most the number of different inputs, because what an execution leaves in shared or local memory is
 /// there for the next one, which must not be able to use it as its answer.
 pub fn batch_size(us: f64, draws: u32) -> u32 {
     let short = us > 0.0 && us < SHORT_US;

@@ -6,7 +6,7 @@ use super::summary::median;
 use super::validity::Conditions;
 use crate::role::DeviceSample;
 
-/// A glimpse this far from a sample says nothing about it, nanoseconds.
+/// A sample this far from a sample says nothing about it, nanoseconds.
 const REACH_NS: u64 = 250_000_000;
 
 /// The interval in which one kernel was timed.
@@ -22,18 +22,21 @@ pub struct TimedInterval {
 
 /// The conditions of the device during the samples of one block.
 ///
-/// A clock is that of the glimpses nearest to a contender's samples, so that short blocks, which fit
-/// between two glimpses, have one clock for both. Faults, errors, slowdowns and other processes count
-/// if any glimpse from the last one before the block to the first one after it saw them.
-pub fn summarise_conditions(glimpses: &[DeviceSample], samples: &[TimedInterval]) -> Conditions {
+/// A clock is that of the device samples nearest to a contender's samples, so that short blocks, which fit
+/// between two device samples, have one clock for both. Faults, errors, slowdowns and other processes count
+/// if any sample from the last one before the block to the first one after it saw them.
+pub fn summarise_conditions(
+    device_samples: &[DeviceSample],
+    samples: &[TimedInterval],
+) -> Conditions {
     let Some((first, last)) = samples.first().zip(samples.last()) else {
         return Conditions::default();
     };
-    let before = glimpses.partition_point(|glimpse| glimpse.at_ns <= first.from_ns);
-    let after = glimpses.partition_point(|glimpse| glimpse.at_ns < last.until_ns);
-    let around = &glimpses[before.saturating_sub(1)..glimpses.len().min(after + 1)];
-    let near = around.iter().filter(|glimpse| {
-        glimpse.at_ns + REACH_NS >= first.from_ns && glimpse.at_ns <= last.until_ns + REACH_NS
+    let before = device_samples.partition_point(|sample| sample.at_ns <= first.from_ns);
+    let after = device_samples.partition_point(|sample| sample.at_ns < last.until_ns);
+    let around = &device_samples[before.saturating_sub(1)..device_samples.len().min(after + 1)];
+    let near = around.iter().filter(|sample| {
+        sample.at_ns + REACH_NS >= first.from_ns && sample.at_ns <= last.until_ns + REACH_NS
     });
     let near = near.copied().collect::<Vec<_>>();
     Conditions {
@@ -42,25 +45,25 @@ pub fn summarise_conditions(glimpses: &[DeviceSample], samples: &[TimedInterval]
             .map(|(incumbent, candidate)| [incumbent, candidate]),
         clock_events: near
             .iter()
-            .filter_map(|glimpse| glimpse.clock_events)
+            .filter_map(|sample| sample.clock_events)
             .reduce(|all, one| all | one),
-        new_xids: risen(near.iter().map(|glimpse| glimpse.xids.map(u64::from))),
-        ecc_errors: risen(near.iter().map(|glimpse| glimpse.ecc_errors)),
+        new_xids: risen(near.iter().map(|sample| sample.xids.map(u64::from))),
+        ecc_errors: risen(near.iter().map(|sample| sample.ecc_errors)),
         celsius: near
             .iter()
-            .filter_map(|glimpse| glimpse.celsius)
+            .filter_map(|sample| sample.celsius)
             .max()
             .map(f64::from),
         foreign_processes: near
             .iter()
-            .filter_map(|glimpse| glimpse.foreign_processes)
+            .filter_map(|sample| sample.foreign_processes)
             .max(),
     }
 }
 
-/// The median clock of the glimpses nearest to each of a contender's samples.
+/// The median clock of the device samples nearest to each of a contender's samples.
 fn clock(
-    glimpses: &[DeviceSample],
+    device_samples: &[DeviceSample],
     samples: &[TimedInterval],
     contender: TimedKernel,
 ) -> Option<f64> {
@@ -69,9 +72,9 @@ fn clock(
         .filter(|sample| sample.contender == contender);
     let clocks = own
         .filter_map(|sample| {
-            let known = glimpses
+            let known = device_samples
                 .iter()
-                .filter_map(|glimpse| Some((glimpse.at_ns, glimpse.sm_mhz?)));
+                .filter_map(|sample| Some((sample.at_ns, sample.sm_mhz?)));
             let middle = sample.from_ns.midpoint(sample.until_ns);
             let nearest = known.min_by_key(|(at, _)| at.abs_diff(middle));
             nearest.map(|(_, mhz)| f64::from(mhz))

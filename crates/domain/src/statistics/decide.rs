@@ -75,7 +75,7 @@ pub enum Cycles<R> {
     /// candidate that draws more power takes fewer cycles for the same time, and one that draws
     /// less takes more.
     Telling(R),
-    /// Nothing is faster that takes no fewer of them.
+    /// A candidate that takes no fewer of them is not faster.
     Deciding(R),
 }
 

@@ -36,7 +36,7 @@ impl TimedKernel {
 /// The order of the four executions of incumbent and candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum Order {
+pub enum SampleOrder {
     /// Incumbent, candidate, candidate, incumbent.
     IncumbentOutside,
     /// Candidate, incumbent, incumbent, candidate.
@@ -45,11 +45,11 @@ pub enum Order {
 
 /// The kernel of each sample of a block. An anchor stands at both ends, so that a drift that is
 /// linear over the block cancels between it and the candidate as well.
-pub fn sample_order(order: Order, anchored: bool) -> Vec<TimedKernel> {
+pub fn sample_order(order: SampleOrder, anchored: bool) -> Vec<TimedKernel> {
     use TimedKernel::{Anchor, Candidate, Incumbent};
     let (outer, inner) = match order {
-        Order::IncumbentOutside => (Incumbent, Candidate),
-        Order::CandidateOutside => (Candidate, Incumbent),
+        SampleOrder::IncumbentOutside => (Incumbent, Candidate),
+        SampleOrder::CandidateOutside => (Candidate, Incumbent),
     };
     let end = anchored.then_some(Anchor);
     let middle = [outer, inner, inner, outer];
@@ -62,7 +62,7 @@ pub struct PlannedBlock {
     /// The score case, counted from 0.
     pub case: usize,
     /// The order.
-    pub order: Order,
+    pub order: SampleOrder,
 }
 
 /// The blocks of `rounds` rounds over `cases` score cases. In each round every case comes once,
@@ -76,9 +76,9 @@ pub fn plan_rounds(key: Key, rounds: usize, cases: usize) -> Vec<Vec<PlannedBloc
                 .map(|case| PlannedBlock {
                     case,
                     order: if rng.random() {
-                        Order::IncumbentOutside
+                        SampleOrder::IncumbentOutside
                     } else {
-                        Order::CandidateOutside
+                        SampleOrder::CandidateOutside
                     },
                 })
                 .collect::<Vec<_>>();

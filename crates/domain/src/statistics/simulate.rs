@@ -10,7 +10,7 @@ use super::decide::{
     decide_confirmation,
 };
 use super::interval::interval;
-use super::plan::Order;
+use super::plan::SampleOrder;
 use super::split::{ALTERNATIONS, compare_separate_processes};
 use super::summary::median;
 use super::validity::{Block, Conditions};
@@ -22,7 +22,7 @@ use crate::verdict::Outcome;
 
 /// Noise of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Noise {
+pub struct SimulatedNoise {
     /// Standard deviation of one pair's log-ratio.
     pub pair: f64,
     /// Amplitude of a drift that both share: a sine with a period of 20 to 400 executions.
@@ -35,11 +35,11 @@ pub struct Noise {
 }
 
 /// The noise that the promises are made for: pairs up to 3%, drift of 1%, processes of 0.3%.
-pub const STATED: [Noise; 3] = [stated(0.005), stated(0.01), stated(0.03)];
+pub const STATED: [SimulatedNoise; 3] = [stated(0.005), stated(0.01), stated(0.03)];
 
 /// The stated drift and process noise at this noise of pairs.
-pub const fn stated(pair: f64) -> Noise {
-    Noise {
+pub const fn stated(pair: f64) -> SimulatedNoise {
+    SimulatedNoise {
         pair,
         drift: 0.01,
         process: 0.003,
@@ -56,7 +56,7 @@ pub struct SimulatedScreening {
     pub pairs: usize,
 }
 
-impl Noise {
+impl SimulatedNoise {
     /// The log-ratios of one process's rounds over one case, for a candidate whose time is
     /// shorter by `gain`.
     pub fn process(&self, gain: f64, rounds: usize, rng: &mut ChaCha8Rng) -> Vec<f64> {
@@ -84,17 +84,17 @@ impl Noise {
         (0..rounds)
             .map(|round| {
                 let order = if round % 2 == 0 {
-                    Order::IncumbentOutside
+                    SampleOrder::IncumbentOutside
                 } else {
-                    Order::CandidateOutside
+                    SampleOrder::CandidateOutside
                 };
-                let outside = order == Order::CandidateOutside;
+                let outside = order == SampleOrder::CandidateOutside;
                 let [first, second, third, fourth] =
                     [outside, !outside, !outside, outside].map(&mut execution);
                 let (outer, inner) = ([first, fourth], [second, third]);
                 let (incumbent_us, candidate_us) = match order {
-                    Order::IncumbentOutside => (outer, inner),
-                    Order::CandidateOutside => (inner, outer),
+                    SampleOrder::IncumbentOutside => (outer, inner),
+                    SampleOrder::CandidateOutside => (inner, outer),
                 };
                 Block {
                     case: 0,

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::decide::Cycles;
-use super::plan::Order;
+use super::plan::SampleOrder;
 use super::summary::{mean, median};
 use crate::margins::MAX_CLOCK_DIFFERENCE_LOG;
 use crate::timing::is_valid_time;
@@ -36,7 +36,7 @@ pub struct Block {
     /// The score case, counted from 0.
     pub case: usize,
     /// The order of the executions.
-    pub order: Order,
+    pub order: SampleOrder,
     /// The incumbent's times in the order they were taken, microseconds of one execution.
     pub incumbent_us: [f64; 2],
     /// The candidate's.

@@ -15,7 +15,7 @@ pub struct Dependence {
 }
 
 /// A part of a tensor: for each axis the only index, or none for all of them.
-pub type Part = Vec<Option<u64>>;
+pub type TensorPart = Vec<Option<u64>>;
 
 impl Dependence {
     /// Reads `input[index, ...]`. An index is `:` or the name, in small letters, of the extent of
@@ -52,7 +52,7 @@ impl Dependence {
     ///
     /// # Panics
     /// If `index` has another number of axes than the input.
-    pub fn reach(&self, index: &[u64], rank: usize) -> Part {
+    pub fn reach(&self, index: &[u64], rank: usize) -> TensorPart {
         assert_eq!(index.len(), self.axes.len(), "one index per axis");
         let mut part = vec![None; rank];
         for (axis, &index) in self.axes.iter().zip(index) {

@@ -9,8 +9,8 @@ use toml::Spanned;
 
 use self::raw::{Raw, RawContract, RawGate};
 use super::{
-    Bundle, Case, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase, Range, Role,
-    Scalar, ScoredCache, Task, Tensor, Use,
+    Bundle, Case, CasePurpose, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase,
+    Range, Role, Scalar, ScoredCache, Task, Tensor,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -50,7 +50,7 @@ pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
             SEE,
         )
     })?;
-    let mut reader = Reader {
+    let mut reader = TaskReader {
         bundle,
         text,
         problems: Vec::new(),
@@ -62,13 +62,13 @@ pub(super) fn task(bundle: &Bundle) -> Result<Task, Problems> {
     }
 }
 
-pub(super) struct Reader<'a> {
+pub(super) struct TaskReader<'a> {
     pub(super) bundle: &'a Bundle,
     text: &'a str,
     pub(super) problems: Vec<Problem>,
 }
 
-impl Reader<'_> {
+impl TaskReader<'_> {
     fn report<T>(&mut self, at: &Spanned<T>, message: impl Into<String>, fix: impl Into<String>) {
         self.problems
             .push(Problem::at(FILE, self.text, at.span().start, message, fix));
@@ -276,7 +276,7 @@ impl Reader<'_> {
                 uses: case.r#use.get_ref().clone(),
             });
         }
-        if !cases.iter().any(|case| case.is_for(Use::Score)) {
+        if !cases.iter().any(|case| case.is_for(CasePurpose::Score)) {
             let fix = "add a [[case]] with use = [\"check\", \"score\"]";
             self.problems
                 .push(Problem::whole(FILE, "no case is scored", fix));

@@ -2,7 +2,7 @@
 //!
 //! Machine code travels as the hexadecimal digits of its bytes, since a task consists of texts.
 
-use super::read::Reader;
+use super::read::TaskReader;
 use super::{ImageRival, Rival};
 use crate::candidate::KernelSource;
 use crate::problem::{Problem, Problems};
@@ -11,7 +11,7 @@ const FOLDER: &str = "baselines/";
 /// The ending of files with machine code in a task folder.
 pub const MACHINE_CODE: &str = ".cubin";
 
-impl Reader<'_> {
+impl TaskReader<'_> {
     pub(super) fn rivals(&mut self) -> Vec<(String, Rival)> {
         let kernels = self.folder(FOLDER).into_iter();
         let mut rivals: Vec<_> = kernels

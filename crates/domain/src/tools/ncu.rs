@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::profile::{METRICS, Values};
+use super::profile::{METRICS, MetricValues};
 use crate::cleaning;
 
 /// A kernel as the profiler saw it.
@@ -12,7 +12,7 @@ pub struct Profiled {
     /// The kernel.
     pub kernel: String,
     /// Its values by our metrics' names.
-    pub values: Values,
+    pub values: MetricValues,
 }
 
 /// The options of the profiler on this device.

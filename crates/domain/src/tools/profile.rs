@@ -154,22 +154,22 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// The values of a launch by the metrics' own names. What is missing is not known.
-pub type Values = BTreeMap<String, f64>;
+pub type MetricValues = BTreeMap<String, f64>;
 
 /// A rule, which applies if all of its conditions hold.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Rule {
+pub struct TriageRule {
     /// Its name.
     pub id: &'static str,
     /// All of these.
-    pub when: &'static [Condition],
+    pub when: &'static [TriageCondition],
     /// The advice.
     pub advice: &'static str,
 }
 
 /// A comparison of one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Condition {
+pub struct TriageCondition {
     /// The metric's name, or `blocks_per_sm`.
     pub metric: &'static str,
     /// The comparison.
@@ -189,24 +189,24 @@ pub enum Comparator {
     Below,
 }
 
-const fn when(metric: &'static str, is: Comparator, value: f64) -> Condition {
-    Condition { metric, is, value }
+const fn when(metric: &'static str, is: Comparator, value: f64) -> TriageCondition {
+    TriageCondition { metric, is, value }
 }
 
 /// The triage. Thresholds are those that a team found useful on an L4; they are advice and gate
 /// nothing.
-pub const RULES: &[Rule] = &[
-    Rule {
+pub const RULES: &[TriageRule] = &[
+    TriageRule {
         id: "parallelism_bound",
         when: &[when("blocks_per_sm", Comparator::Below, 4.0)],
         advice: "too few blocks to fill the device: give each block less work, so that there are more of them",
     },
-    Rule {
+    TriageRule {
         id: "occupancy_bound",
         when: &[when("warps_active", Comparator::Below, 30.0)],
         advice: "too few warps to hide latency: use fewer registers or less shared memory per block",
     },
-    Rule {
+    TriageRule {
         id: "compute_bound",
         when: &[
             when("tensor_active", Comparator::AtLeast, 70.0),
@@ -214,22 +214,22 @@ pub const RULES: &[Rule] = &[
         ],
         advice: "the tensor cores are the limit: only less work makes it faster",
     },
-    Rule {
+    TriageRule {
         id: "memory_bound",
         when: &[when("dram_throughput", Comparator::Above, 70.0)],
         advice: "device memory is the limit: read less, reuse more, use smaller types",
     },
-    Rule {
+    TriageRule {
         id: "bank_conflicts",
         when: &[when("bank_conflicts", Comparator::Above, 10_000.0)],
         advice: "shared memory conflicts: pad or swizzle the tiles, on store and on load",
     },
-    Rule {
+    TriageRule {
         id: "barrier_stall",
         when: &[when("barrier_stall", Comparator::AtLeast, 15.0)],
         advice: "warps wait for each other: fewer barriers, or warps that specialise",
     },
-    Rule {
+    TriageRule {
         id: "memory_stall",
         when: &[when("memory_stall", Comparator::AtLeast, 20.0)],
         advice: "warps wait for memory: load ahead with cp.async, or keep more warps resident",
@@ -265,14 +265,14 @@ pub enum RuleOutcome {
 }
 
 /// Applies every rule to a launch's values.
-pub fn triage(values: &Values, sm_count: u32) -> Vec<Suggestion> {
+pub fn triage(values: &MetricValues, sm_count: u32) -> Vec<Suggestion> {
     let value = |metric: &str| match metric {
         "blocks_per_sm" => values
             .get("blocks")
             .map(|blocks| blocks / f64::from(sm_count.max(1))),
         metric => values.get(metric).copied(),
     };
-    let holds = |condition: &Condition| {
+    let holds = |condition: &TriageCondition| {
         value(condition.metric).map(|found| match condition.is {
             Comparator::AtLeast => found >= condition.value,
             Comparator::Above => found > condition.value,
@@ -313,9 +313,9 @@ pub fn counted(
     launch: &LaunchFacts,
     resources: Option<&KernelResources>,
     device: &Device,
-) -> Values {
+) -> MetricValues {
     let count = |name: &str| launch.counters.get(name).map(|&count| count as f64);
-    let mut values = Values::new();
+    let mut values = MetricValues::new();
     let mut set = |id: &str, value: Option<f64>| {
         if let Some(value) = value {
             values.insert(id.to_owned(), value);

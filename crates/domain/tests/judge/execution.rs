@@ -3,7 +3,7 @@
 use domain::digest::Digest;
 use domain::finding::{Finding, FindingKind};
 use domain::judge::{self, ExecutionContext, RepeatVariation};
-use domain::role::{DeviceFault, Distribution, UnsupportedInstruction, Unwritten};
+use domain::role::{DeviceFault, Distribution, UnsupportedInstruction, UnwrittenOutput};
 use domain::task::ToleranceClass;
 use domain::verdict::{Verdict, VerdictKind};
 
@@ -221,7 +221,7 @@ fn what_a_run_leaves_behind_is_judged() {
 #[test]
 fn an_element_nobody_wrote_is_named_by_its_index() {
     let mut facts = facts();
-    facts.unwritten = vec![Unwritten {
+    facts.unwritten = vec![UnwrittenOutput {
         tensor: "y".to_owned(),
         elements: 2,
         first: 23,

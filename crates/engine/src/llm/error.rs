@@ -162,7 +162,7 @@ pub enum LlmError {
         /// For how long.
         limit: Duration,
     },
-    /// Nothing answers there.
+    /// The server did not answer.
     #[error("reach {server}; check the endpoint, the network, and that the server runs")]
     Unreachable {
         /// The model.

@@ -13,7 +13,7 @@ const AUTHOR: &str = "Kernelwright";
 /// The reason why a commit cannot be made. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum RepositoryError {
-    /// Nothing is there.
+    /// The path does not exist.
     #[error("find the repository {}: create it with `git init`, or name another one", .0.display())]
     Missing(PathBuf),
     /// Something else is there.

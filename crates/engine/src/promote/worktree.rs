@@ -1,6 +1,6 @@
 //! Commits of one file in the author's own checkout, on the branch that is checked out.
 //!
-//! Nothing of the author's is lost: a version is committed before it is reverted, the rest of the
+//! The author's work is never lost: a version is committed before it is reverted, the rest of the
 //! checkout and of the index is not touched, and in doubt nothing is done. A branch
 //! moves once per call, from the tip that was seen to a commit that bears the record's identity,
 //! so that a call that was killed can be recognised afterwards.

@@ -16,7 +16,7 @@ const MAX_PART_BYTES: usize = 64 << 10;
 
 /// The files that a log may mention.
 #[derive(Debug, Clone, Copy)]
-pub struct Files<'a> {
+pub struct SourceFiles<'a> {
     /// The candidate.
     pub source: SourceFile<'a>,
     /// Folders whose files may be named: the toolchain's headers and the task's.
@@ -27,7 +27,7 @@ pub struct Files<'a> {
 
 /// The messages of a log, errors first, at most twenty. `assembled` is true if the assembler ran, so
 /// that a part of the log is its own.
-pub fn diagnostics(log: &str, files: &Files<'_>, assembled: bool) -> Vec<Diagnostic> {
+pub fn diagnostics(log: &str, files: &SourceFiles<'_>, assembled: bool) -> Vec<Diagnostic> {
     let assembler = if assembled { assembler_part(log) } else { "" };
     let compiler = &log[..log.trim_end().len() - assembler.len()];
     let mut found = compiler_messages(super::head(compiler, MAX_PART_BYTES), files);
@@ -61,7 +61,7 @@ pub fn assembler_part(log: &str) -> &str {
 }
 
 /// The messages of the compiler.
-fn compiler_messages(part: &str, files: &Files<'_>) -> Vec<Diagnostic> {
+fn compiler_messages(part: &str, files: &SourceFiles<'_>) -> Vec<Diagnostic> {
     let lines: Vec<&str> = part.lines().collect();
     let mut found = Vec::new();
     let mut next = 0;
@@ -132,7 +132,7 @@ impl<'a> Head<'a> {
 }
 
 /// One message of the compiler as a diagnostic.
-fn compiler_message(head: &Head<'_>, files: &Files<'_>) -> Option<Diagnostic> {
+fn compiler_message(head: &Head<'_>, files: &SourceFiles<'_>) -> Option<Diagnostic> {
     let severity = head.severity?;
     if severity == Severity::Warning && is_about_prelude(head.text) {
         return None;
@@ -171,7 +171,7 @@ fn is_about_prelude(text: &str) -> bool {
 }
 
 /// `ptxas application ptx input, line N; error   : TEXT` and `ptxas error   : TEXT`.
-fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
+fn assembler_message(line: &str, files: &SourceFiles<'_>) -> Option<Diagnostic> {
     let rest = line.trim_start().strip_prefix("ptxas ")?;
     if is_continuation(line) {
         return None;
@@ -194,7 +194,7 @@ fn assembler_message(line: &str, files: &Files<'_>) -> Option<Diagnostic> {
     })
 }
 
-fn header_name<'a>(file: &'a str, files: &Files<'_>) -> Option<&'a str> {
+fn header_name<'a>(file: &'a str, files: &SourceFiles<'_>) -> Option<&'a str> {
     let inside = files.headers.iter().find_map(|folder| {
         file.strip_prefix(folder)
             .filter(|rest| rest.starts_with('/'))
@@ -230,7 +230,7 @@ mod tests {
     const SOURCE: &str = "#pragma message \"...\"\n  static_assert(0, \"...\");\n\n\n\n\n\n\n\n";
 
     fn read(log: &str) -> Vec<(Option<u32>, Severity, String)> {
-        let files = Files {
+        let files = SourceFiles {
             source: SourceFile {
                 name: "k.cu",
                 text: SOURCE,

@@ -20,7 +20,7 @@ struct Report {
 
 /// A resource of which a kernel needs more than the assembler allows.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Excess {
+pub struct ResourceExcess {
     /// The entry.
     pub kernel: String,
     /// The resource, in words.
@@ -49,7 +49,7 @@ pub fn with_spills(kernels: Vec<KernelResources>, messages: &str) -> Vec<KernelR
 
 /// The first resource beyond its limit. The assembler reports it in words (`uses too much shared data (0x12 bytes,
 /// 0xc000 max)`), or only its figures show it.
-pub fn excess(messages: &str) -> Option<Excess> {
+pub fn excess(messages: &str) -> Option<ResourceExcess> {
     messages
         .lines()
         .filter(|line| !is_continuation(line))
@@ -57,7 +57,7 @@ pub fn excess(messages: &str) -> Option<Excess> {
         .or_else(|| {
             reports(messages).into_iter().find_map(|(kernel, report)| {
                 let found = u64::from(report.shared_bytes);
-                (found > STATIC_SHARED_LIMIT).then(|| Excess {
+                (found > STATIC_SHARED_LIMIT).then(|| ResourceExcess {
                     kernel: cleaning::clean_name(kernel),
                     resource: "static shared memory".to_owned(),
                     limit: STATIC_SHARED_LIMIT,
@@ -67,7 +67,7 @@ pub fn excess(messages: &str) -> Option<Excess> {
         })
 }
 
-fn spoken_excess(line: &str) -> Option<Excess> {
+fn spoken_excess(line: &str) -> Option<ResourceExcess> {
     let (head, rest) = line.split_once(" uses too much ")?;
     let (resource, figures) = rest.split_once(" (")?;
     let (found, rest) = figures.split_once(" bytes, ")?;
@@ -79,7 +79,7 @@ fn spoken_excess(line: &str) -> Option<Excess> {
         "local data" | "stack" => "stack memory",
         _ => "memory",
     };
-    Some(Excess {
+    Some(ResourceExcess {
         kernel: cleaning::clean_name(head.split('\'').nth(1).unwrap_or("a_kernel")),
         resource: resource.to_owned(),
         limit: number(limit)?,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use domain::policy::Feature;
-use domain::role::{KernelCode, Use};
+use domain::role::{FeatureUse, KernelCode};
 
 /// Most uses kept of each feature: one is enough to refuse, a few help to find them.
 const MAX_USES: usize = 8;
@@ -17,9 +17,9 @@ const MAX_NAMES: usize = 256;
 
 /// The kernels of a listing, and their uses of features besides arithmetic. Lines are counted in the file whose name
 /// is `source`.
-pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Use>) {
+pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<FeatureUse>) {
     let mut kernels: Vec<KernelCode> = Vec::new();
-    let mut uses: Vec<Use> = Vec::new();
+    let mut uses: Vec<FeatureUse> = Vec::new();
     let mut line = None;
     for text in listing.lines().map(str::trim) {
         if let Some(name) = section(text) {
@@ -39,7 +39,7 @@ pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Use>) {
             let Some((feature, what)) = feature(opcode, operands) else {
                 continue;
             };
-            let found = Use {
+            let found = FeatureUse {
                 feature,
                 what: what.to_owned(),
                 line,

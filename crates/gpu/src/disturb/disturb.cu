@@ -1,5 +1,5 @@
-// What no kernel may depend on, made as unlike itself as possible: the shared memory and registers
-// that a launch finds, and what else the device does meanwhile. Compiled like every other source,
+// Kernels that change conditions which no candidate may depend on: the initial contents of shared memory
+// and registers, and other work on the device. Compiled like every other source,
 // for the device's architecture; `disturb.rs` launches it.
 
 // Words that a thread holds in registers. With 1024 threads they take the better part of a

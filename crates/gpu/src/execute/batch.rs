@@ -9,7 +9,9 @@ use domain::plan::ResolvedPlan;
 use domain::role::Placement;
 use domain::statistics::TimedKernel;
 
-use super::{Buffer, DeviceBuffer, ExecuteError, LoadedImage, PassOptions, Prepared, device_fault};
+use super::{
+    Buffer, DeviceBuffer, ExecuteError, LoadedImage, PassOptions, PreparedStep, device_fault,
+};
 use crate::driver::{DriverError, Gpu, Stopwatch};
 use crate::inputs;
 use crate::role_error::RoleError;
@@ -179,8 +181,10 @@ impl LoadedImage<'_> {
         let mut launched = 0_usize;
         for (set, step) in &steps {
             let done = match step {
-                Prepared::Fill { buffer, byte } => sets[*set].fill(batch.contender, *buffer, *byte),
-                Prepared::Launch(launch) => {
+                PreparedStep::Fill { buffer, byte } => {
+                    sets[*set].fill(batch.contender, *buffer, *byte)
+                }
+                PreparedStep::Launch(launch) => {
                     let started = launch.start();
                     launched += usize::from(started.is_ok());
                     started

@@ -54,7 +54,7 @@ type Series = BTreeMap<String, Vec<f64>>;
 /// Performs one measurement.
 pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply, RoleError> {
     let measured = Module::load(image).and_then(|module| {
-        let bench = Bench {
+        let bench = Measurement {
             gpu,
             module: &module,
         };
@@ -72,12 +72,12 @@ pub fn measure(gpu: &Gpu, image: &[u8], what: Measure) -> Result<ExperimentReply
 }
 
 /// The device with the measuring kernels.
-struct Bench<'a> {
+struct Measurement<'a> {
     gpu: &'a Gpu,
     module: &'a Module,
 }
 
-impl Bench<'_> {
+impl Measurement<'_> {
     fn measure(&self, what: Measure) -> Result<Series, DriverError> {
         match what {
             Measure::GuardInside => self.guard(-1, false, false),

@@ -43,7 +43,7 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
     let Ok(device) = gpu.describe() else {
         return Ok(None);
     };
-    let bench = Bench {
+    let bench = RateMeasurement {
         module: &module,
         emulated: gpu.emulator().is_some(),
         multiprocessors: device.limits.sm_count,
@@ -68,14 +68,14 @@ pub fn rates(gpu: &Gpu) -> Result<Option<Rates>, DriverError> {
 }
 
 /// The device with the measuring kernels.
-struct Bench<'a> {
+struct RateMeasurement<'a> {
     module: &'a Module,
     emulated: bool,
     multiprocessors: u32,
     out: Allocation,
 }
 
-impl Bench<'_> {
+impl RateMeasurement<'_> {
     /// Bandwidth of a kernel that reads a buffer of at most `most` bytes, in bytes per microsecond.
     fn memory(&self, most: usize) -> Result<f64, DriverError> {
         let wanted = if self.emulated { EMULATED_BYTES } else { BYTES };

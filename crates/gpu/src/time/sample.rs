@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use domain::digest::Digest;
-use domain::role::{Left, Sample, Side, TensorData, TimeJob, fingerprint};
+use domain::role::{ExecutionOutcome, RunnableImage, Sample, TensorData, TimeJob, fingerprint};
 use domain::statistics::TimedKernel;
 use domain::task::Role;
 use domain::timing::CacheState;
 
-use super::sets::Before;
-use super::{Bench, contender_mismatch};
+use super::sets::CachePreparation;
+use super::{TimingSession, contender_mismatch};
 use crate::connection::TimingMark;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::driver::{DriverError, Gpu};
@@ -17,7 +17,7 @@ use crate::execute::{Batch, BufferSet, ExecuteError, LoadedImage};
 use crate::role_error::RoleError;
 use crate::run::{registers, spills};
 
-impl Bench<'_> {
+impl TimingSession<'_> {
     /// Prepares and times one batch, reads its outputs, and overwrites everything that it wrote.
     pub(super) fn sample(
         &mut self,
@@ -28,23 +28,23 @@ impl Bench<'_> {
     ) -> Result<Sample, ExecuteError> {
         let (job, loaded) = (self.job, self.loaded);
         let timed = &job.cases[case];
-        let side = job.sides.get(&contender).ok_or_else(contender_mismatch)?;
-        let renewed = match side.stateful {
+        let image = job.images.get(&contender).ok_or_else(contender_mismatch)?;
+        let renewed = match image.stateful {
             true => Some(LoadedImage::new(
                 self.gpu,
                 &self.images[&contender],
-                &side.kernels,
+                &image.kernels,
             )?),
             false => None,
         };
-        let image = renewed.as_ref().unwrap_or(&loaded[&contender]);
+        let module = renewed.as_ref().unwrap_or(&loaded[&contender]);
         if let Some(disturber) = &mut self.disturber {
             let seed = job.poison.wrapping_add(self.executions);
-            disturber.leave_garbage(seed, image.stack_bytes())?;
+            disturber.leave_garbage(seed, module.stack_bytes())?;
         }
         let sets = &mut self.cases[case];
         let ranges = sets.ranges(contender, chosen);
-        configure(self.gpu, job, side, timed.cache, &ranges)?;
+        configure(self.gpu, job, image, timed.cache, &ranges)?;
         let batch = Batch {
             contender,
             plan: timed.plans.get(&contender).ok_or_else(contender_mismatch)?,
@@ -63,8 +63,8 @@ impl Bench<'_> {
             gpu.reset_persisting_cache()?;
             gpu.synchronize()?;
             let reader = match before {
-                Before::Read => Some(reader.ok_or(RoleError::NoPtx("warm the cache"))?),
-                Before::Nothing | Before::Flush => None,
+                CachePreparation::Read => Some(reader.ok_or(RoleError::NoPtx("warm the cache"))?),
+                CachePreparation::Nothing | CachePreparation::Flush => None,
             };
             if let Some(reader) = reader {
                 reader.read(gpu, &ranges)?;
@@ -77,7 +77,7 @@ impl Bench<'_> {
             if let Some(reader) = reader {
                 return reader.hold(gpu, launches);
             }
-            if let Some(flush) = flush.as_mut().filter(|_| before == Before::Flush) {
+            if let Some(flush) = flush.as_mut().filter(|_| before == CachePreparation::Flush) {
                 flush.begin()?;
             }
             Ok(())
@@ -87,17 +87,17 @@ impl Bench<'_> {
                 connection.borrow_mut().mark(TimingMark::End);
             }
         };
-        let event_us = image.batch(&batch, &mut sets.all, chosen, begin, end)?;
+        let event_us = module.batch(&batch, &mut sets.all, chosen, begin, end)?;
         let mut sample = Sample {
             event_us,
             sm_mhz: None,
-            left: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
         };
         if counts {
             if let Some(clock_meter) = &mut self.clock_meter {
                 clock_meter.start(self.gpu)?;
             }
-            sample.left = self.count_results(case, contender, chosen)?;
+            sample.outcomes = self.count_results(case, contender, chosen)?;
         }
         let [byte, ..] = batch.poison.to_le_bytes();
         let sets = &mut self.cases[case].all;
@@ -119,11 +119,11 @@ impl Bench<'_> {
         let mut found = BTreeMap::new();
         for set in chosen {
             let draw = set % draws.len();
-            let left = left_by(&self.cases[case].all[*set], contender, draw, &draws[draw])?;
-            let next = self.left.len();
-            let number = *self.left.entry(left.clone()).or_insert(next);
+            let outcome = read_outcome(&self.cases[case].all[*set], contender, draw, &draws[draw])?;
+            let next = self.outcomes.len();
+            let number = *self.outcomes.entry(outcome.clone()).or_insert(next);
             if number == next {
-                self.reply.left.push(left);
+                self.reply.outcomes.push(outcome);
             }
             *found.entry(number).or_default() += 1;
         }
@@ -136,7 +136,7 @@ impl Bench<'_> {
 fn configure(
     gpu: &Gpu,
     job: &TimeJob,
-    side: &Side,
+    image: &RunnableImage,
     cache: CacheState,
     ranges: &[(u64, u64)],
 ) -> Result<(), RoleError> {
@@ -153,19 +153,19 @@ fn configure(
         sample: None,
         read_before: Some(ranges.iter().map(|(_, bytes)| bytes).sum()),
         clock: cache,
-        registers: registers(&side.kernels),
-        spills: spills(&side.kernels),
+        registers: registers(&image.kernels),
+        spills: spills(&image.kernels),
     })
 }
 
 /// Reads the result that an execution left in a set of buffers.
-fn left_by(
+fn read_outcome(
     set: &BufferSet,
     contender: TimedKernel,
     draw: usize,
     tensors: &[TensorData],
-) -> Result<Left, DriverError> {
-    let mut left = Left {
+) -> Result<ExecutionOutcome, DriverError> {
+    let mut outcome = ExecutionOutcome {
         draw,
         outputs: Digest::of(""),
         mutated: None,
@@ -176,15 +176,15 @@ fn left_by(
     for (buffer, tensor) in set.buffers(contender).zip(tensors) {
         let after = buffer.read_back()?;
         if after.overrun {
-            left.overrun = Some(buffer.name.clone());
+            outcome.overrun = Some(buffer.name.clone());
         }
         let Some(tensor) = tensor else { continue };
         if tensor.role != Role::In {
             outputs.insert(tensor.name.clone(), Digest::of(after.content()));
         } else if after.changed {
-            left.mutated = Some(tensor.name.clone());
+            outcome.mutated = Some(tensor.name.clone());
         }
     }
-    left.outputs = fingerprint(&outputs);
-    Ok(left)
+    outcome.outputs = fingerprint(&outputs);
+    Ok(outcome)
 }

@@ -17,15 +17,15 @@ pub struct Sets {
     /// All of them.
     pub all: Vec<BufferSet>,
     /// Preparation of the cache before each batch.
-    pub before: Before,
+    pub before: CachePreparation,
     /// Index of the set that is used next.
     pub next: usize,
 }
 
 /// Preparation of the cache before a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Before {
-    /// Nothing: the sets together exceed the cache, so no execution finds its own buffers in it.
+pub enum CachePreparation {
+    /// None, because the sets together exceed the cache, so that no execution finds its own buffers in it.
     Nothing,
     /// It is overwritten.
     Flush,
@@ -81,9 +81,9 @@ impl Sets {
         Ok(Self {
             all,
             before: match (case.cache, plan.flush) {
-                (CacheState::Warm, _) => Before::Read,
-                (CacheState::Cold, true) => Before::Flush,
-                (CacheState::Cold, false) => Before::Nothing,
+                (CacheState::Warm, _) => CachePreparation::Read,
+                (CacheState::Cold, true) => CachePreparation::Flush,
+                (CacheState::Cold, false) => CachePreparation::Nothing,
             },
             next: 0,
         })

@@ -128,7 +128,7 @@ pub(super) struct ProcessOptions<'a> {
 
 /// Creates a process. Returns its number, and a descriptor that becomes readable when it has ended.
 pub(super) fn start(options: &ProcessOptions<'_>) -> Result<(Pid, OwnedFd), StartError> {
-    let prepared = Prepared::new(options);
+    let prepared = ProcessSetup::new(options);
     let (report, theirs) =
         rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).map_err(|errno| StartError {
             step: Step::Clone,
@@ -219,7 +219,7 @@ fn flag(kind: Namespace) -> u64 {
 }
 
 /// All data that the new process needs, allocated in advance.
-struct Prepared<'a> {
+struct ProcessSetup<'a> {
     identity: Option<[(&'static CStr, CString); 3]>,
     mounts: bool,
     streams: Option<[RawFd; 3]>,
@@ -228,7 +228,7 @@ struct Prepared<'a> {
     environment: Vec<*const c_char>,
 }
 
-impl<'a> Prepared<'a> {
+impl<'a> ProcessSetup<'a> {
     fn new(options: &ProcessOptions<'a>) -> Self {
         let has = |kind| options.namespaces.contains(&kind);
         let identity = has(Namespace::User).then(|| {
@@ -298,7 +298,7 @@ impl Drop for BlockedSignals {
 /// # Safety
 /// This function may only be called in a new process with one thread, whose memory is a copy of a process that had
 /// several: nothing here allocates, takes a lock or returns. `report` must be open.
-unsafe fn run_child(prepared: &Prepared<'_>, report: RawFd) -> ! {
+unsafe fn run_child(prepared: &ProcessSetup<'_>, report: RawFd) -> ! {
     let fail = |step: Step| -> ! {
         let errno = Errno::from_io_error(&io::Error::last_os_error());
         let errno = errno.map_or(0, Errno::raw_os_error).to_le_bytes();

@@ -191,7 +191,7 @@ extern "C" __global__ void k(float* out) {
                 .filter(|variable| variable.written)
                 .map(|variable| variable.name.as_str());
             assert_eq!(written.collect::<Vec<_>>(), ["state"]);
-            assert!(domain::role::Side::from(&*compiled).stateful);
+            assert!(domain::role::RunnableImage::from(&*compiled).stateful);
         }
         Some(other) => panic!("{other:?}"),
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use domain::admission::{Admission, Rule};
+use domain::admission::{Admission, AdmissionRule};
 use domain::candidate::KernelSource;
 use domain::evaluation::EvaluationStage;
 use domain::task::{Bundle, ScoredCache, Task};
@@ -21,7 +21,7 @@ use crate::terminal::{columns, labelled_time, line};
 const MARK: &str = "// <- finding";
 
 #[derive(Serialize)]
-struct Checked<'a> {
+struct TaskCheck<'a> {
     name: &'a str,
     version: String,
     cases: Vec<&'a str>,
@@ -66,7 +66,7 @@ pub(super) async fn check(args: CheckArgs) -> Ending {
         files.iter().map(|(file, _)| file.clone()).collect()
     };
     let (playbook, broken) = (names(&task.playbook), names(&task.broken));
-    let checked = Checked {
+    let checked = TaskCheck {
         name: &task.name,
         version: task.version.to_string(),
         cases: task.cases.iter().map(|case| case.name.as_str()).collect(),
@@ -137,13 +137,13 @@ fn marked_line(text: &str) -> Option<u32> {
     u32::try_from(index + 1).ok()
 }
 
-fn text(checked: &Checked<'_>) -> String {
+fn text(checked: &TaskCheck<'_>) -> String {
     let mut text = format!(
         "task       {}, version {}\ncases      {}\ncache      {}\nplaybook   {}\nbroken     {}\n",
         checked.name,
         &checked.version[..12],
         checked.cases.join(", "),
-        checked.cache.in_words(),
+        checked.cache.description(),
         checked.playbook.join(", "),
         checked.broken.join(", ")
     );
@@ -170,14 +170,14 @@ fn text(checked: &Checked<'_>) -> String {
 fn report(admission: &Admission) -> String {
     let number =
         |value: Option<f64>| value.map_or_else(String::new, |value| format!("{value:.2e}"));
-    let rows = admission.points.iter().map(|point| {
+    let rows = admission.results.iter().map(|point| {
         vec![
             if point.holds { "ok" } else { "REFUSED" }.to_owned(),
             rule(point.rule).to_owned(),
             line(&point.subject, 60),
             number(point.found),
             number(point.limit),
-            line(&point.says, 160),
+            line(&point.explanation, 160),
         ]
     });
     let head = ["", "rule", "of", "found", "limit", ""].map(str::to_owned);
@@ -195,14 +195,14 @@ fn report(admission: &Admission) -> String {
         vec![floor.cache.name_of(&floor.case), least, baseline]
     });
     text.push_str(&columns(&floors.collect::<Vec<_>>(), 2));
-    let verdict = match admission.points.iter().find(|point| !point.holds) {
+    let verdict = match admission.results.iter().find(|point| !point.holds) {
         None if admission.admitted() => "the task may be searched".to_owned(),
         None => "the task is REFUSED: see the rules above".to_owned(),
         Some(point) => format!(
             "the task is REFUSED: see the rules above\nnext       {}, {}: {}",
             rule(point.rule),
             line(&point.subject, 60),
-            line(&point.says, 400)
+            line(&point.explanation, 400)
         ),
     };
     text.push_str(&format!("\n{verdict}\n\n"));
@@ -215,20 +215,20 @@ fn bytes(count: u64) -> f64 {
 }
 
 /// A rule in a word or three.
-fn rule(rule: Rule) -> &'static str {
+fn rule(rule: AdmissionRule) -> &'static str {
     match rule {
-        Rule::Compiles => "compiles",
-        Rule::ReferencesAgree => "references agree",
-        Rule::NotNearZero => "not near zero",
-        Rule::VariesWithSeeds => "varies with draws",
-        Rule::VariesAlongAxes => "varies along axes",
-        Rule::DependsOnInput => "depends on input",
-        Rule::DependsAsDeclared => "depends as declared",
-        Rule::HonestInside => "honest is inside",
-        Rule::ForbiddenOutside => "forbidden is outside",
-        Rule::Separation => "precisions are apart",
-        Rule::ImpostorRejected => "turned away",
-        Rule::BaselineAccepted => "baseline accepted",
-        Rule::BaselineNoise => "baseline against itself",
+        AdmissionRule::Compiles => "compiles",
+        AdmissionRule::ReferencesAgree => "references agree",
+        AdmissionRule::NotNearZero => "not near zero",
+        AdmissionRule::VariesWithSeeds => "varies with draws",
+        AdmissionRule::VariesAlongAxes => "varies along axes",
+        AdmissionRule::DependsOnInput => "depends on input",
+        AdmissionRule::DependsAsDeclared => "depends as declared",
+        AdmissionRule::HonestInside => "honest is inside",
+        AdmissionRule::ForbiddenOutside => "forbidden is outside",
+        AdmissionRule::Separation => "precisions are apart",
+        AdmissionRule::ImpostorRejected => "turned away",
+        AdmissionRule::BaselineAccepted => "baseline accepted",
+        AdmissionRule::BaselineNoise => "baseline against itself",
     }
 }

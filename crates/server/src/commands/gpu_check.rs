@@ -9,7 +9,9 @@ use super::eval::{blocking, cancellation};
 use super::follow::{print, print_json};
 use super::serve;
 use crate::cli::GpuCheckArgs;
-use crate::gpu_check::{self, ARCHITECTURES, CheckError, Options, Pack, Part, Preparation, Report};
+use crate::gpu_check::{
+    self, ARCHITECTURES, CheckError, GpuCheckReport, Options, Pack, Part, Preparation,
+};
 use crate::outcome::{Ending, Failure, Outcome};
 
 pub(super) async fn gpu_check(args: GpuCheckArgs) -> Ending {
@@ -81,7 +83,7 @@ pub(super) async fn gpu_check(args: GpuCheckArgs) -> Ending {
 }
 
 /// Writes the report in its three forms; answers with the one for the record.
-fn keep(report: &Report, out: &std::path::Path) -> Result<PathBuf, Failure> {
+fn keep(report: &GpuCheckReport, out: &std::path::Path) -> Result<PathBuf, Failure> {
     let json = serde_json::to_string_pretty(report)
         .context("write the report down")
         .map_err(Failure::infrastructure)?;

@@ -26,7 +26,7 @@ struct Listed {
 }
 
 #[derive(Serialize)]
-struct Checked<'a> {
+struct ModelCheck<'a> {
     name: &'a str,
     answers: bool,
     #[serde(flatten)]
@@ -123,7 +123,7 @@ pub(super) async fn check(args: ModelCheckArgs) -> Ending {
     }
     let request = question();
     let answer = llm.complete(&request).await;
-    let checked = Checked {
+    let checked = ModelCheck {
         name,
         answers: answer.is_ok(),
         outcome: match &answer {

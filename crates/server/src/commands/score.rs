@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use domain::plan::{ResolvedArgument, ResolvedLaunch};
 use domain::role::TensorData;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, ModelError, Recipe, Stop, Subject};
+use worker::evaluate::{CompilationInputs, Evaluator, ModelError, Stop, Subject};
 use worker::host::{Host, Settings};
 
 use super::eval;
@@ -139,6 +139,14 @@ struct ModelledSession<'a> {
     cancellation: &'a Cancellation,
 }
 
+/// The reasons why a configuration has no modelled time.
+enum ConfigurationError {
+    /// It cannot be built or launched on this device.
+    Refused(String),
+    /// The infrastructure failed, which ends the command.
+    Fault(Failure),
+}
+
 impl ModelledSession<'_> {
     /// Every configuration with a time, up to a number of them.
     fn all(&self, limit: usize) -> Result<Score, Failure> {
@@ -150,12 +158,16 @@ impl ModelledSession<'_> {
         let mut configurations = Vec::new();
         for (recorded, measured_ms) in timed.iter().take(limit) {
             tracing::info!("{}", recorded.key);
-            let answer = self.one(recorded)?;
+            let (modelled, refused) = match self.model(recorded) {
+                Ok(result) => (Some(result), None),
+                Err(ConfigurationError::Refused(reason)) => (None, Some(reason)),
+                Err(ConfigurationError::Fault(fault)) => return Err(fault),
+            };
             configurations.push(Scored {
                 key: recorded.key.clone(),
                 measured_ms: *measured_ms,
-                refused: answer.as_ref().err().cloned(),
-                modelled: answer.ok(),
+                refused,
+                modelled,
             });
         }
         let device = self.evaluator.host().device();
@@ -171,26 +183,26 @@ impl ModelledSession<'_> {
         Ok(score)
     }
 
-    /// One configuration; the inner error is why it cannot run here.
-    fn one(&self, recorded: &Recorded) -> Result<Result<ModelledResult, String>, Failure> {
-        let (block, grid) = match self.geometry.resolve(&recorded.values) {
-            Ok(shape) => shape,
-            Err(why) => return Ok(Err(why)),
-        };
+    /// Compiles a configuration and models its time.
+    fn model(&self, recorded: &Recorded) -> Result<ModelledResult, ConfigurationError> {
+        let refused = ConfigurationError::Refused;
+        let (block, grid) = self.geometry.resolve(&recorded.values).map_err(refused)?;
         let named = (&self.geometry.block, block);
         let text = kernel::text(self.source, &recorded.values, named, grid);
         let host = self.evaluator.host();
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: &text,
             configuration: &BTreeMap::new(),
             headers: &BTreeMap::new(),
             architecture: &host.device().architecture(),
         };
-        let compiled = match self.evaluator.build(&recipe, self.cancellation) {
-            Ok(compiled) => compiled,
-            Err(Stop::Verdict(verdict)) => return Ok(Err(verdict.to_string())),
-            Err(Stop::Fault(error)) => return Err(Failure::infrastructure(error)),
-        };
+        let compiled =
+            self.evaluator
+                .build(&recipe, self.cancellation)
+                .map_err(|stop| match stop {
+                    Stop::Verdict(verdict) => ConfigurationError::Refused(verdict.to_string()),
+                    Stop::Fault(error) => ConfigurationError::Fault(Failure::infrastructure(error)),
+                })?;
         let subject = Subject {
             compiled: &compiled,
             launch: ResolvedLaunch {
@@ -204,18 +216,22 @@ impl ModelledSession<'_> {
             buffers: self.buffers.clone(),
             blocks: self.blocks,
         };
-        let launch = match self.evaluator.model(&subject, self.cancellation) {
-            Ok(launch) => launch,
-            Err(ModelError::Launch(reason)) => return Ok(Err(reason)),
-            Err(ModelError::Fault(error)) => return Err(Failure::infrastructure(error)),
-        };
-        let Some(time) = launch.modelled else {
-            return Ok(Err("the device gave no modelled time".to_owned()));
-        };
-        Ok(Ok(ModelledResult {
+        let launch =
+            self.evaluator
+                .model(&subject, self.cancellation)
+                .map_err(|error| match error {
+                    ModelError::Launch(reason) => ConfigurationError::Refused(reason),
+                    ModelError::Fault(error) => {
+                        ConfigurationError::Fault(Failure::infrastructure(error))
+                    }
+                })?;
+        let time = launch
+            .modelled
+            .ok_or_else(|| refused("the device gave no modelled time".to_owned()))?;
+        Ok(ModelledResult {
             us: time.us,
             bottleneck: time.bottleneck,
             share: time.share,
-        }))
+        })
     }
 }

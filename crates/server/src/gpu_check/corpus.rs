@@ -4,10 +4,10 @@ use corpus::CASES;
 use domain::role::experiment::{CaseRecord, ComparedNumbers, End, ExperimentReply, ReadBack};
 use serde::Serialize;
 use worker::cancel::Cancellation;
-use worker::experiment::{self, Seen};
+use worker::experiment::{self, ExperimentOutcome};
 
 use super::images::Origin;
-use super::{CheckError, Options, Part, Side};
+use super::{CheckError, CheckedDriver, Options, Part};
 
 /// The driver's errors that a running kernel causes; any other refuses a call.
 const KERNEL_FAULTS: std::ops::RangeInclusive<u32> = 700..=719;
@@ -29,9 +29,9 @@ pub struct CaseRow {
     /// True if the case must end stopped with an error, false if it must complete.
     pub must_be_stopped: bool,
     /// The end on the driver under test.
-    pub checked: Ended,
+    pub checked: CaseEnd,
     /// The end on the emulated driver.
-    pub emulated: Ended,
+    pub emulated: CaseEnd,
     /// True if both ended alike. The report counts the others as disagreements.
     pub agree: bool,
     /// True if it ended as it must on both drivers.
@@ -48,7 +48,7 @@ pub struct CaseRow {
 
 /// The end of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Ended {
+pub struct CaseEnd {
     /// In a word or two.
     pub how: String,
     /// The first difference, refusal or finding.
@@ -93,8 +93,8 @@ pub struct LaunchTimes {
 }
 
 /// The results of one driver.
-struct Given {
-    ended: Ended,
+struct CaseResult {
+    ended: CaseEnd,
     end: Option<End>,
     reply: Option<ExperimentReply>,
     record: Option<CaseRecord>,
@@ -102,8 +102,8 @@ struct Given {
 
 /// Runs the cases that are wanted on both sides.
 pub(crate) fn compare(
-    checked: &Side,
-    emulated: &Side,
+    checked: &CheckedDriver,
+    emulated: &CheckedDriver,
     options: &Options,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
@@ -132,16 +132,18 @@ pub(crate) fn compare(
 }
 
 fn run(
-    side: &Side,
+    driver: &CheckedDriver,
     case: &corpus::Case,
     source: &corpus::Source,
     cancellation: &Cancellation,
-) -> Result<(Given, Origin), CheckError> {
-    let (image, origin) = side.images.image(&side.evaluator, source, cancellation)?;
-    let seen = experiment::case(side.host(), case.name, image, cancellation)?;
-    let given = match seen {
-        Seen::Answer((reply, record)) => Given {
-            ended: Ended {
+) -> Result<(CaseResult, Origin), CheckError> {
+    let (image, origin) = driver
+        .images
+        .image(&driver.evaluator, source, cancellation)?;
+    let outcome = experiment::case(driver.host(), case.name, image, cancellation)?;
+    let given = match outcome {
+        ExperimentOutcome::Reply((reply, record)) => CaseResult {
+            ended: CaseEnd {
                 how: reply.end.to_string(),
                 message: reply.message.clone(),
             },
@@ -149,8 +151,8 @@ fn run(
             reply: Some(reply),
             record: Some(record),
         },
-        Seen::Nothing(how) => Given {
-            ended: Ended {
+        ExperimentOutcome::Failed(how) => CaseResult {
+            ended: CaseEnd {
                 how: "no answer".to_owned(),
                 message: Some(how),
             },
@@ -162,8 +164,8 @@ fn run(
     Ok((given, origin))
 }
 
-fn row(case: &corpus::Case, image: Origin, checked: Given, emulated: Given) -> CaseRow {
-    let right = |given: &Given| match &given.end {
+fn row(case: &corpus::Case, image: Origin, checked: CaseResult, emulated: CaseResult) -> CaseRow {
+    let right = |given: &CaseResult| match &given.end {
         Some(End::Completed) => !case.faults,
         Some(end) => case.faults && is_stopped(end),
         None => false,
@@ -233,7 +235,7 @@ fn difference(checked: &[ComparedNumbers], emulated: &[ComparedNumbers]) -> Opti
         }
     });
     let share = |one: &Difference| match one.worst {
-        // Nothing of nothing is nothing.
+        // Without this arm a tolerance of zero would give NaN.
         0.0 => 0.0,
         worst => worst / one.tolerance,
     };
@@ -296,8 +298,8 @@ mod tests {
 
     #[test]
     fn no_answer_agrees_with_nothing() {
-        let silent = || Given {
-            ended: Ended {
+        let silent = || CaseResult {
+            ended: CaseEnd {
                 how: "no answer".to_owned(),
                 message: None,
             },

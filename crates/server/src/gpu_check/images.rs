@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use corpus::Source;
 use domain::device::DeviceKind;
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Recipe};
+use worker::evaluate::{CompilationInputs, Evaluator};
 
 use super::{CheckError, storage};
 
@@ -48,7 +48,7 @@ impl Images {
     ) -> Result<(PathBuf, Origin), CheckError> {
         let configuration = domain::plan::Configuration::new();
         let headers = std::collections::BTreeMap::new();
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: source.cuda,
             configuration: &configuration,
             headers: &headers,

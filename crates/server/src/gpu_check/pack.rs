@@ -19,7 +19,7 @@ use domain::evaluation::EVALUATOR_VERSION;
 use domain::plan::Configuration;
 use serde::{Deserialize, Serialize};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Evaluator, Recipe, Stop};
+use worker::evaluate::{CompilationInputs, Evaluator, Stop};
 use worker::host::{Host, Prebuilt, Settings};
 
 use super::suite;
@@ -311,7 +311,7 @@ impl CompileJob<'_> {
     ) -> Result<(), CheckError> {
         made.sources += 1;
         for architecture in architectures {
-            let recipe = Recipe {
+            let recipe = CompilationInputs {
                 source: self.text,
                 configuration: self.configuration,
                 headers: self.headers,

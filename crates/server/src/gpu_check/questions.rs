@@ -15,9 +15,9 @@ use domain::role::experiment::{End, ExperimentReply, Measure};
 use domain::statistics::median;
 use serde::Serialize;
 use worker::cancel::Cancellation;
-use worker::experiment::{self, Seen};
+use worker::experiment::{self, ExperimentOutcome};
 
-use super::{CheckError, Options, Part, Side};
+use super::{CheckError, CheckedDriver, Options, Part};
 
 /// A question with its answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -37,7 +37,7 @@ pub struct Answer {
 }
 
 /// The measurements of one question, their number and the conclusion.
-struct Found {
+struct QuestionMeasurements {
     measured: Vec<String>,
     n: usize,
     conclusion: String,
@@ -61,7 +61,7 @@ impl From<worker::supervise::SuperviseError> for QuestionError {
     }
 }
 
-type QuestionResult = Result<Found, QuestionError>;
+type QuestionResult = Result<QuestionMeasurements, QuestionError>;
 type Question = (
     &'static str,
     &'static str,
@@ -128,7 +128,7 @@ const QUESTIONS: [Question; 11] = [
 
 /// Answers the selected questions.
 pub(crate) fn ask(
-    side: &Side,
+    driver: &CheckedDriver,
     options: &Options,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
@@ -141,11 +141,11 @@ pub(crate) fn ask(
     if wanted.is_empty() {
         return Ok(());
     }
-    let (image, _) = side
+    let (image, _) = driver
         .images
-        .image(&side.evaluator, &corpus::QUESTIONS, cancellation)?;
+        .image(&driver.evaluator, &corpus::QUESTIONS, cancellation)?;
     let runner = QuestionRunner {
-        side,
+        driver,
         image,
         cancellation,
     };
@@ -174,14 +174,14 @@ pub(crate) fn ask(
 }
 
 struct QuestionRunner<'a> {
-    side: &'a Side,
+    driver: &'a CheckedDriver,
     image: PathBuf,
     cancellation: &'a Cancellation,
 }
 
 impl QuestionRunner<'_> {
     fn is_emulated(&self) -> bool {
-        self.side.host().device().kind == DeviceKind::Emulated
+        self.driver.host().device().kind == DeviceKind::Emulated
     }
 
     /// Makes one measurement, which may fail.
@@ -189,8 +189,8 @@ impl QuestionRunner<'_> {
         &self,
         what: Measure,
         patience: Option<Duration>,
-    ) -> Result<Seen<ExperimentReply>, QuestionError> {
-        let host = self.side.host();
+    ) -> Result<ExperimentOutcome<ExperimentReply>, QuestionError> {
+        let host = self.driver.host();
         let image = self.image.clone();
         Ok(experiment::measure(
             host,
@@ -204,9 +204,9 @@ impl QuestionRunner<'_> {
     /// Makes one measurement that must succeed.
     fn reply(&self, what: Measure) -> Result<ExperimentReply, QuestionError> {
         match self.measure(what, None)? {
-            Seen::Nothing(how) => Err(QuestionError::NotRun(how)),
-            Seen::Answer(reply) if reply.end == End::Completed => Ok(reply),
-            Seen::Answer(reply) => Err(QuestionError::NotRun(
+            ExperimentOutcome::Failed(how) => Err(QuestionError::NotRun(how)),
+            ExperimentOutcome::Reply(reply) if reply.end == End::Completed => Ok(reply),
+            ExperimentOutcome::Reply(reply) => Err(QuestionError::NotRun(
                 reply.message.unwrap_or_else(|| reply.end.to_string()),
             )),
         }
@@ -214,7 +214,7 @@ impl QuestionRunner<'_> {
 
     fn tools(&self) -> QuestionResult {
         let tools = tools::find_tools();
-        Ok(Found {
+        Ok(QuestionMeasurements {
             n: tools.len(),
             conclusion: tools::conclusion(&tools),
             measured: tools.iter().map(ToString::to_string).collect(),
@@ -222,9 +222,9 @@ impl QuestionRunner<'_> {
     }
 
     fn isolation(&self) -> QuestionResult {
-        let host = self.side.host();
+        let host = self.driver.host();
         let measured = isolation::measured(host.confinement_report(), host.confinement());
-        Ok(Found {
+        Ok(QuestionMeasurements {
             n: measured.len(),
             measured,
             conclusion: self.labelled(isolation::conclusion(

@@ -7,7 +7,7 @@ use domain::statistics::spearman;
 use serde::Serialize;
 use worker::host::Host;
 
-use super::corpus::{CaseRow, Ended};
+use super::corpus::{CaseEnd, CaseRow};
 use super::questions::Answer;
 use super::suite::{KernelRow, VerdictAgreement};
 use super::{Options, images::Origin};
@@ -27,7 +27,7 @@ pub enum Part {
 
 /// The report of a check.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub struct GpuCheckReport {
     /// This program's version.
     pub version: &'static str,
     /// The day, UTC.
@@ -58,7 +58,7 @@ pub struct Report {
     pub suite_rank: Option<f64>,
 }
 
-impl Report {
+impl GpuCheckReport {
     pub(super) fn new(checked: &Host, emulated: &Host, options: &Options) -> Self {
         Self {
             version: env!("CARGO_PKG_VERSION"),
@@ -292,7 +292,7 @@ impl Report {
 }
 
 fn case_cells(row: &CaseRow) -> Vec<String> {
-    let ended = |ended: &Ended| match &ended.message {
+    let ended = |ended: &CaseEnd| match &ended.message {
         Some(message) if !row.must_be_stopped => format!("{}: {}", ended.how, line(message, 80)),
         _ => ended.how.clone(),
     };

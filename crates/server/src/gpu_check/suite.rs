@@ -13,7 +13,7 @@ use domain::verdict::{Verdict, VerdictKind};
 use serde::Serialize;
 use worker::cancel::Cancellation;
 
-use super::{CheckError, Options, Part, Side};
+use super::{CheckError, CheckedDriver, Options, Part};
 use crate::bundle;
 
 /// Verdicts that the emulated device proves from a single execution. A GPU shows such an error only
@@ -81,8 +81,8 @@ pub struct CaseTimes {
 
 /// Evaluates the selected kernels.
 pub(crate) fn compare(
-    checked: &Side,
-    emulated: &Side,
+    checked: &CheckedDriver,
+    emulated: &CheckedDriver,
     options: &Options,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
@@ -156,8 +156,8 @@ struct Suite<'a> {
 impl Suite<'_> {
     fn row(
         &self,
-        checked: &Side,
-        emulated: &Side,
+        checked: &CheckedDriver,
+        emulated: &CheckedDriver,
         file: &str,
         source: &KernelSource,
     ) -> Result<KernelRow, CheckError> {
@@ -213,7 +213,7 @@ impl Suite<'_> {
 
     fn verdict(
         &self,
-        side: &Side,
+        driver: &CheckedDriver,
         file: &str,
         source: &KernelSource,
     ) -> Result<Verdict, worker::evaluate::EvaluateError> {
@@ -232,7 +232,7 @@ impl Suite<'_> {
             key: Key(Digest::of(b"gpu-check")),
             incumbent: None,
         };
-        let evaluation = side
+        let evaluation = driver
             .evaluator
             .evaluate(&request, |_| {}, self.cancellation)?;
         Ok(evaluation.verdict)

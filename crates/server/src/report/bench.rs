@@ -7,7 +7,7 @@ use domain::role::KernelResources;
 use domain::timing::{CacheState, CaseTime, Timing};
 use domain::verdict::{Comparison, Outcome, Verdict};
 use serde::Serialize;
-use worker::evaluate::{PartialEvaluation, RivalOutcome, Rivalry, Timed};
+use worker::evaluate::{CandidateTimes, PartialEvaluation, RivalOutcome, Rivalry};
 
 use super::{against, took};
 use crate::evaluation_text;
@@ -19,10 +19,10 @@ pub struct Benched {
     /// The verdict that rejects the kernel, if one does; then there are no times.
     pub against: Option<Verdict>,
     /// Each score case, in each state of the cache that is scored.
-    pub cases: Vec<Case>,
+    pub cases: Vec<BenchCase>,
     /// Each score case in the state of the cache that is not scored, without its launches, which
     /// are the same.
-    pub unscored: Vec<Case>,
+    pub unscored: Vec<BenchCase>,
     /// Baseline over kernel, geometric mean over the score cases, with its interval.
     pub speedup: Option<Comparison>,
     /// Other solutions of the task.
@@ -53,7 +53,7 @@ pub enum Rivals {
 
 /// One score case.
 #[derive(Debug, Serialize)]
-pub struct Case {
+pub struct BenchCase {
     /// Its name.
     pub case: String,
     /// The state of the cache that it begins with.
@@ -65,12 +65,12 @@ pub struct Case {
     /// Baseline over kernel.
     pub speedup: f64,
     /// The launches as they ran.
-    pub launches: Vec<Launch>,
+    pub launches: Vec<BenchLaunch>,
 }
 
 /// One launch as it ran.
 #[derive(Debug, Serialize)]
-pub struct Launch {
+pub struct BenchLaunch {
     /// The kernel.
     pub kernel: String,
     /// Blocks, as the driver was given them.
@@ -87,7 +87,7 @@ pub struct Launch {
 
 impl Benched {
     /// Makes the report from a partial evaluation.
-    pub fn new(looked: PartialEvaluation, timed: Option<Timed>, device: &Device) -> Self {
+    pub fn new(looked: PartialEvaluation, timed: Option<CandidateTimes>, device: &Device) -> Self {
         let launches = |case: &str| {
             let ran = looked.launches.iter().find(|ran| ran.case == case);
             ran.map(|ran| seen(ran, &looked.kernels, device))
@@ -96,7 +96,7 @@ impl Benched {
         let beside = |own: Vec<CaseTime<'_>>, baseline: Vec<CaseTime<'_>>| {
             let both = own.into_iter().zip(baseline);
             let same = both.filter(|(a, b)| (a.case, a.cache) == (b.case, b.cache));
-            let cases = same.map(|(own, baseline)| Case {
+            let cases = same.map(|(own, baseline)| BenchCase {
                 case: own.case.to_owned(),
                 cache: own.cache,
                 us: own.us,
@@ -135,14 +135,14 @@ impl Benched {
     }
 }
 
-fn seen(ran: &CaseLaunches, kernels: &[KernelResources], device: &Device) -> Vec<Launch> {
+fn seen(ran: &CaseLaunches, kernels: &[KernelResources], device: &Device) -> Vec<BenchLaunch> {
     let launches = ran.launches.iter().map(|launch| {
         let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
         let threads = launch.block.iter().product::<u32>();
         let resources = kernels.iter().find(|of| of.kernel == launch.kernel);
         #[expect(clippy::cast_precision_loss, reason = "a ratio to read")]
         let blocks_per_sm = blocks as f64 / f64::from(device.limits.sm_count.max(1));
-        Launch {
+        BenchLaunch {
             kernel: launch.kernel.clone(),
             blocks,
             blocks_per_sm,
@@ -221,7 +221,7 @@ pub fn text(benched: &Benched, device: &Device) -> String {
         "nothing on the score cases",
     );
     let mut rows = Vec::new();
-    let row = |case: &Case, suffix: &str| {
+    let row = |case: &BenchCase, suffix: &str| {
         vec![
             plain(&case.cache.name_of(&case.case)),
             labelled_time(case.us, benched.modelled),

@@ -27,25 +27,25 @@ pub struct Profile {
     /// Metrics that no tool here provides.
     pub missing: Vec<String>,
     /// Each score case.
-    pub cases: Vec<Case>,
+    pub cases: Vec<ProfileCase>,
     /// Duration of each stage.
     pub stages: Vec<StageTime>,
 }
 
 /// One case.
 #[derive(Debug, Serialize)]
-pub struct Case {
+pub struct ProfileCase {
     /// Its name.
     pub case: String,
     /// The reason why the case has no profile; then it has no launches.
     pub not_profiled: Option<String>,
     /// Its launches in order.
-    pub launches: Vec<Launch>,
+    pub launches: Vec<ProfileLaunch>,
 }
 
 /// One launch.
 #[derive(Debug, Serialize)]
-pub struct Launch {
+pub struct ProfileLaunch {
     /// The kernel.
     pub kernel: String,
     /// The model's time and what bounds it; on the emulated device only.
@@ -66,7 +66,7 @@ impl Profile {
                 Ok(launches) => (launches, None),
                 Err(reason) => (Vec::new(), Some(reason)),
             };
-            let launches = launches.into_iter().map(|launch| Launch {
+            let launches = launches.into_iter().map(|launch| ProfileLaunch {
                 kernel: launch.kernel,
                 modelled: launch.facts.and_then(|facts| facts.modelled),
                 metrics: METRICS
@@ -76,7 +76,7 @@ impl Profile {
                 triage: launch.triage,
                 lines: launch.lines,
             });
-            Case {
+            ProfileCase {
                 case: case.case,
                 not_profiled,
                 launches: launches.collect(),
@@ -126,7 +126,7 @@ pub fn summary(profile: &Profile) -> String {
     text
 }
 
-fn numbers(text: &mut String, launch: &Launch) {
+fn numbers(text: &mut String, launch: &ProfileLaunch) {
     text.push_str(&format!("  {}\n", plain(&launch.kernel)));
     if let Some(model) = &launch.modelled {
         text.push_str(&format!(
@@ -225,7 +225,7 @@ impl LineTally {
     }
 }
 
-fn tally(case: &Case) -> BTreeMap<u32, LineTally> {
+fn tally(case: &ProfileCase) -> BTreeMap<u32, LineTally> {
     let mut tally: BTreeMap<u32, LineTally> = BTreeMap::new();
     for line in case.launches.iter().flat_map(|launch| &launch.lines) {
         let count = |name: &str| line.counters.get(name).copied().unwrap_or_default();

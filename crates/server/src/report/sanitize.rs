@@ -12,7 +12,7 @@ use crate::terminal::{line, plain};
 
 /// The sanitizers' results.
 #[derive(Debug, Serialize)]
-pub struct Checked {
+pub struct SanitizerReport {
     /// The verdict that kept the kernel from running, if one did.
     pub against: Option<Verdict>,
     /// Name and version of the tools.
@@ -25,7 +25,7 @@ pub struct Checked {
     pub stages: Vec<StageTime>,
 }
 
-impl Checked {
+impl SanitizerReport {
     /// Makes the report from the evaluator's result.
     pub fn new(sanitized: Sanitized) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Checked {
 }
 
 /// Renders the results for a terminal.
-pub fn text(checked: &Checked, device: &Device) -> String {
+pub fn text(checked: &SanitizerReport, device: &Device) -> String {
     let mut text = String::new();
     if checked.against.is_some() {
         against(&mut text, checked.against.as_ref(), "");

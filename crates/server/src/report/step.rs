@@ -10,7 +10,7 @@ use worker::preflight::{Check, Status};
 use super::bench::Benched;
 use super::build::Built;
 use super::profile::Profile;
-use super::sanitize::Checked;
+use super::sanitize::SanitizerReport;
 use super::{bench, build, sanitize};
 use crate::evaluation_text;
 use crate::terminal::{columns, line, plain};
@@ -61,18 +61,18 @@ pub struct Iterated {
     /// Verdict, times, decision and commit.
     pub step: Step,
     /// The sanitizers, where it was their turn.
-    pub sanitize: Option<Checked>,
+    pub sanitize: Option<SanitizerReport>,
     /// The profile, where the kernel is right and short of its target.
     pub profile: Option<Profile>,
     /// Parts that were left out, with the reasons.
     pub left_out: Vec<String>,
     /// Every step so far.
-    pub history: Vec<Entry>,
+    pub history: Vec<HistoryEntry>,
 }
 
 /// One line of the history.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Entry {
+pub struct HistoryEntry {
     /// Its number, from 1.
     pub number: u32,
     /// Time of the step, seconds since 1970.
@@ -106,7 +106,7 @@ pub struct Entry {
 }
 
 /// The history, each line with the best so far among those that it may be compared with.
-pub fn history(iterations: &[Iteration]) -> Vec<Entry> {
+pub fn history(iterations: &[Iteration]) -> Vec<HistoryEntry> {
     let same = |a: &Iteration, b: &Iteration| {
         (&a.task_version, &a.device, a.modelled) == (&b.task_version, &b.device, b.modelled)
     };
@@ -124,7 +124,7 @@ pub fn history(iterations: &[Iteration]) -> Vec<Entry> {
             IterationState::Done { commit, revert } => ("done", commit.clone(), revert.clone()),
             IterationState::Refused { .. } => ("refused", None, None),
         };
-        Entry {
+        HistoryEntry {
             number: own.number,
             at: own.at.timestamp(),
             task: own.task.clone(),
@@ -146,7 +146,7 @@ pub fn history(iterations: &[Iteration]) -> Vec<Entry> {
 }
 
 /// The history as a table.
-pub fn table(entries: &[Entry]) -> String {
+pub fn table(entries: &[HistoryEntry]) -> String {
     if entries.is_empty() {
         return "no step of this file is recorded: `kernelwright evaluate` makes one\n".to_owned();
     }

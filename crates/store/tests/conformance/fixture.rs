@@ -244,7 +244,7 @@ pub fn measurement(control: Option<Control>) -> Measurement {
     Measurement {
         incumbent: Digest::of("incumbent"),
         incumbent_timing: timing(100.0),
-        looks: 1,
+        analyses: 1,
         rounds: Vec::new(),
         timed: 15,
         discarded: Vec::new(),

@@ -11,7 +11,7 @@ mod record;
 
 use std::collections::BTreeMap;
 
-use domain::admission::{self, Admission, Floor, Point, Rule};
+use domain::admission::{self, Admission, AdmissionRule, CaseFloor, RuleResult};
 use domain::candidate::KernelSource;
 use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
@@ -33,7 +33,7 @@ pub use record::ensure_admitted;
 const CASES: usize = 3;
 const MOST_ELEMENTS: u64 = 1 << 15;
 /// The reference's values of each output, by name.
-type Answer = BTreeMap<String, Vec<f64>>;
+type ReferenceValues = BTreeMap<String, Vec<f64>>;
 
 /// Decides if a task may be searched.
 ///
@@ -93,11 +93,11 @@ impl<'a> Examiner<'a> {
             task: task.name.clone(),
             version: task.version,
             cases: cases.iter().map(|case| case.name.clone()).collect(),
-            points: Vec::new(),
+            results: Vec::new(),
             floors: Vec::new(),
         };
         (self.context.progress)("compile references and baseline");
-        let images = match self.compile_images(&mut admission.points)? {
+        let images = match self.compile_images(&mut admission.results)? {
             Some(images) => images,
             None => return Ok(admission),
         };
@@ -112,25 +112,25 @@ impl<'a> Examiner<'a> {
         (self.context.progress)("compare the references");
         let largest = cases.last().expect("a task has a case");
         admission
-            .points
+            .results
             .push(self.check_agreement(&reference, &check, largest)?);
         (self.context.progress)("draw inputs ten times");
         let draws = self.answer_draws(&reference, &cases)?;
-        admission.points.extend(self.check_spread(&cases, &draws)?);
+        admission.results.extend(self.check_spread(&cases, &draws)?);
         (self.context.progress)("vary each input by itself");
         admission
-            .points
+            .results
             .extend(self.check_input_dependence(&reference, &cases)?);
         admission
-            .points
+            .results
             .extend(self.check_declared_dependences(&reference)?);
-        if admission.points.iter().any(|point| !point.holds) {
+        if admission.results.iter().any(|point| !point.holds) {
             // The references cannot be relied on, so nothing further is compared with them.
             return Ok(admission);
         }
         (self.context.progress)("measure precisions");
         admission
-            .points
+            .results
             .extend(self.check_precision(&reference, &images.baseline, &cases)?);
         for impostor in impostors::make_all(task, &answers::mean_values(&draws)) {
             (self.context.progress)(&impostor.name);
@@ -138,16 +138,16 @@ impl<'a> Examiner<'a> {
                 .evaluate_as_baseline(&impostor.name, impostor.source)?
                 .verdict;
             admission
-                .points
+                .results
                 .push(impostor_point(&impostor.name, &verdict));
         }
         (self.context.progress)("evaluate the baseline");
         let baseline = task.baseline.text().to_owned();
         let evaluation = self.evaluate_as_baseline("baseline.cu", baseline)?;
-        admission.points.push(baseline_point(&evaluation.verdict));
+        admission.results.push(baseline_point(&evaluation.verdict));
         admission.floors = self.compute_floors(&evaluation.verdict)?;
         admission
-            .points
+            .results
             .extend(self.measure_noise(&evaluation.verdict)?);
         Ok(admission)
     }
@@ -177,7 +177,10 @@ impl<'a> Examiner<'a> {
         Ok(fitting.split_off(surplus))
     }
 
-    fn compile_images(&self, points: &mut Vec<Point>) -> Result<Option<Images>, EvaluateError> {
+    fn compile_images(
+        &self,
+        results: &mut Vec<RuleResult>,
+    ) -> Result<Option<Images>, EvaluateError> {
         let task = self.task();
         let mut built = Vec::new();
         for (file, source) in [
@@ -186,7 +189,7 @@ impl<'a> Examiner<'a> {
             ("baseline.cu", &task.baseline),
         ] {
             let configuration = source.plan().default_configuration();
-            let (compiled, says) = match self.context.build(source, &configuration) {
+            let (compiled, explanation) = match self.context.build(source, &configuration) {
                 Ok(compiled) => match self.find_launch_error(source, &compiled)? {
                     None => (Some(compiled), "it compiles".to_owned()),
                     Some(why) => (None, why),
@@ -194,13 +197,13 @@ impl<'a> Examiner<'a> {
                 Err(Stop::Verdict(verdict)) => (None, verdict.to_string()),
                 Err(Stop::Fault(error)) => return Err(error),
             };
-            points.push(Point {
-                rule: Rule::Compiles,
+            results.push(RuleResult {
+                rule: AdmissionRule::Compiles,
                 subject: file.to_owned(),
                 found: None,
                 limit: None,
                 holds: compiled.is_some(),
-                says,
+                explanation,
             });
             built.extend(compiled);
         }
@@ -241,7 +244,7 @@ impl<'a> Examiner<'a> {
         &self,
         reference: &Reference<'_>,
         passes: &[Pass],
-    ) -> Result<Vec<Answer>, EvaluateError> {
+    ) -> Result<Vec<ReferenceValues>, EvaluateError> {
         self.context.roles.answers(reference, passes)
     }
 
@@ -262,7 +265,7 @@ impl<'a> Examiner<'a> {
     }
 
     /// The bytes that each score case must read and write at least, beside the baseline's time.
-    fn compute_floors(&self, verdict: &Verdict) -> Result<Vec<Floor>, EvaluateError> {
+    fn compute_floors(&self, verdict: &Verdict) -> Result<Vec<CaseFloor>, EvaluateError> {
         let task = self.task();
         let timing = verdict.acceptance().map(|acceptance| &acceptance.timing);
         let times = timing.map(|timing| timing.cases()).unwrap_or_default();
@@ -278,7 +281,7 @@ impl<'a> Examiner<'a> {
                 let baseline = times
                     .iter()
                     .find(|time| time.case == case.name && time.cache == *cache);
-                floors.push(Floor {
+                floors.push(CaseFloor {
                     case: case.name.clone(),
                     cache: *cache,
                     bytes,
@@ -292,7 +295,7 @@ impl<'a> Examiner<'a> {
 
     /// Compares the baseline's times with its own. `None` on a device that models times, because a
     /// model has no noise.
-    fn measure_noise(&self, verdict: &Verdict) -> Result<Option<Point>, EvaluateError> {
+    fn measure_noise(&self, verdict: &Verdict) -> Result<Option<RuleResult>, EvaluateError> {
         let measured = self.evaluator.host.device().kind == DeviceKind::Nvidia;
         if !measured || verdict.acceptance().is_none() {
             return Ok(None);
@@ -306,22 +309,24 @@ impl<'a> Examiner<'a> {
             Ok(compared) => {
                 let [low, high] = compared.comparison.interval;
                 let holds = low <= 1.0 && high >= 1.0;
-                Point {
-                    rule: Rule::BaselineNoise,
+                RuleResult {
+                    rule: AdmissionRule::BaselineNoise,
                     subject: "baseline.cu".to_owned(),
                     found: Some(high - low),
                     limit: None,
                     holds,
-                    says: format!("against itself its speedup lies between {low:.4} and {high:.4}"),
+                    explanation: format!(
+                        "against itself its speedup lies between {low:.4} and {high:.4}"
+                    ),
                 }
             }
-            Err(Stop::Verdict(verdict)) => Point {
-                rule: Rule::BaselineNoise,
+            Err(Stop::Verdict(verdict)) => RuleResult {
+                rule: AdmissionRule::BaselineNoise,
                 subject: "baseline.cu".to_owned(),
                 found: None,
                 limit: None,
                 holds: false,
-                says: format!("timing it against itself gave {verdict}"),
+                explanation: format!("timing it against itself gave {verdict}"),
             },
         }))
     }
@@ -336,30 +341,30 @@ fn as_optional_f64(count: u64) -> Option<f64> {
     Some(count as f64)
 }
 
-fn impostor_point(name: &str, verdict: &Verdict) -> Point {
+fn impostor_point(name: &str, verdict: &Verdict) -> RuleResult {
     let holds = admission::is_rejected_for_its_result(verdict.kind());
     let fix = if verdict.acceptance().is_some() {
         ": the task rewards a kernel without merit"
     } else {
         ""
     };
-    Point {
-        rule: Rule::ImpostorRejected,
+    RuleResult {
+        rule: AdmissionRule::ImpostorRejected,
         subject: name.to_owned(),
         found: None,
         limit: None,
         holds,
-        says: format!("{verdict}{fix}"),
+        explanation: format!("{verdict}{fix}"),
     }
 }
 
-fn baseline_point(verdict: &Verdict) -> Point {
-    Point {
-        rule: Rule::BaselineAccepted,
+fn baseline_point(verdict: &Verdict) -> RuleResult {
+    RuleResult {
+        rule: AdmissionRule::BaselineAccepted,
         subject: "baseline.cu".to_owned(),
         found: None,
         limit: None,
         holds: verdict.acceptance().is_some(),
-        says: verdict.to_string(),
+        explanation: verdict.to_string(),
     }
 }

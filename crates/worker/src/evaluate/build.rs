@@ -30,7 +30,7 @@ const PTX: &str = "image/image.ptx";
 
 /// The inputs of a compilation.
 #[derive(Debug, Clone, Copy)]
-pub struct Recipe<'a> {
+pub struct CompilationInputs<'a> {
     /// The text.
     pub source: &'a str,
     /// Its tunables.
@@ -54,11 +54,11 @@ struct Record {
 }
 
 /// Finds the build of `recipe`.
-pub fn find(host: &Host, recipe: &Recipe<'_>) -> Option<Compiled> {
+pub fn find(host: &Host, recipe: &CompilationInputs<'_>) -> Option<Compiled> {
     load(&place(host, recipe))
 }
 
-fn place(host: &Host, recipe: &Recipe<'_>) -> PathBuf {
+fn place(host: &Host, recipe: &CompilationInputs<'_>) -> PathBuf {
     let builds = host.data().join("builds");
     builds.join(identity(host, recipe).to_string())
 }
@@ -69,7 +69,7 @@ fn place(host: &Host, recipe: &Recipe<'_>) -> PathBuf {
 /// [`Stop`] with the compiler's verdict on the source, or with a fault.
 pub fn build(
     host: &Host,
-    recipe: &Recipe<'_>,
+    recipe: &CompilationInputs<'_>,
     cancellation: &Cancellation,
 ) -> Result<Compiled, Stop> {
     let builds = host.data().join("builds");
@@ -106,7 +106,7 @@ pub fn build(
 }
 
 /// The digest of everything that a build depends on.
-fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
+fn identity(host: &Host, recipe: &CompilationInputs<'_>) -> Digest {
     let headers = host.toolchain_headers();
     let whole = (
         recipe.source,
@@ -124,7 +124,11 @@ fn identity(host: &Host, recipe: &Recipe<'_>) -> Digest {
 
 /// Writes the inputs of a compilation into a new folder. The source gets a fixed name, because the
 /// author's name for it must not become a path.
-fn lay_out(host: &Host, recipe: &Recipe<'_>, folder: &Path) -> Result<CompileJob, EvaluateError> {
+fn lay_out(
+    host: &Host,
+    recipe: &CompilationInputs<'_>,
+    folder: &Path,
+) -> Result<CompileJob, EvaluateError> {
     let source = folder.join("source").join(SOURCE_NAME);
     write(&source, recipe.source.as_bytes())?;
     let headers = folder.join("include");

@@ -6,7 +6,7 @@ use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::Incumbent;
 use domain::plan::Configuration;
-use domain::role::{ExecutionPurpose, Side, TimedCase, fingerprint};
+use domain::role::{ExecutionPurpose, RunnableImage, TimedCase, fingerprint};
 use domain::statistics::TimedKernel;
 use domain::timing::CacheState;
 
@@ -22,7 +22,7 @@ pub(super) struct ComparedKernel {
     /// Identity of its source and tunables.
     pub digest: Digest,
     /// Its image.
-    pub side: Side,
+    pub image: RunnableImage,
     /// Its plan for each score case.
     pub plans: Plans,
 }
@@ -85,9 +85,9 @@ pub(super) fn prepare<'a>(
     }
     Ok(PairedComparison {
         incumbent: kernels[&TimedKernel::Incumbent].digest,
-        sides: kernels
+        images: kernels
             .into_iter()
-            .map(|(contender, kernel)| (contender, kernel.side))
+            .map(|(contender, kernel)| (contender, kernel.image))
             .collect(),
         cases: in_states(&timed, task.objective.cache.scored()),
         unscored: in_states(&timed, task.objective.cache.unscored().as_slice()),
@@ -139,7 +139,7 @@ fn accepted_kernel(
     }
     Ok(ComparedKernel {
         digest: source.candidate_digest(configuration),
-        side: Side::from(&compiled),
+        image: RunnableImage::from(&compiled),
         plans,
     })
 }

@@ -16,7 +16,7 @@ use domain::task::{Case, Task};
 use tempfile::TempDir;
 
 use super::Evaluator;
-use super::build::{Recipe, build};
+use super::build::{CompilationInputs, build};
 use super::edges;
 use super::error::{EvaluateError, Stop, storage};
 use super::passes::{Extent, Passes, Repetition};
@@ -192,7 +192,7 @@ impl<'a> Context<'a> {
     ) -> Result<Compiled, Stop> {
         let architecture = self.device().architecture();
         let text = source.compiler_input();
-        let recipe = Recipe {
+        let recipe = CompilationInputs {
             source: &text,
             configuration,
             headers: &self.task.headers,

@@ -16,7 +16,7 @@ use domain::evaluation::EvaluationRequest;
 use domain::problem::Problem;
 use domain::role::Key;
 use domain::seeds::SeedFamily;
-use domain::task::{Case, Task, Use};
+use domain::task::{Case, CasePurpose, Task};
 
 use self::conditions::Conditions;
 use super::passes::{SMALL_ELEMENTS, elements};
@@ -154,7 +154,11 @@ impl Edges<'_> {
                 bases.push((self.size(&dims)?, dims));
             }
             if let Some((_, dims)) = bases.into_iter().min_by_key(|(elements, _)| *elements) {
-                self.add(dims, most.saturating_mul(ROOM_BEYOND), &[Use::Holdout])?;
+                self.add(
+                    dims,
+                    most.saturating_mul(ROOM_BEYOND),
+                    &[CasePurpose::Holdout],
+                )?;
             }
         }
         let mut dims = largest.dims.clone();
@@ -162,7 +166,7 @@ impl Edges<'_> {
             dims.insert(dim.clone(), grown(dim, dims[dim], dims[dim] / 2));
         }
         let most = most.saturating_mul(ROOM_TOGETHER);
-        self.add(dims, most, &[Use::Holdout])?;
+        self.add(dims, most, &[CasePurpose::Holdout])?;
         Ok(())
     }
 
@@ -182,7 +186,7 @@ impl Edges<'_> {
         &mut self,
         dims: BTreeMap<String, i64>,
         most: u64,
-        uses: &[Use],
+        uses: &[CasePurpose],
     ) -> Result<bool, Problem> {
         let known = self.task.cases.iter().chain(&self.found);
         if known.into_iter().any(|case| case.dims == dims) {
@@ -212,7 +216,7 @@ impl Edges<'_> {
 
 /// The cases that a search meets.
 fn shown(task: &Task) -> impl Iterator<Item = &Case> {
-    let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
+    let shown = |case: &&Case| case.is_for(CasePurpose::Check) || case.is_for(CasePurpose::Score);
     task.cases.iter().filter(shown)
 }
 

@@ -20,8 +20,8 @@ pub(super) use self::clean::cleaned;
 use super::context::{Context, Plans};
 use super::error::{EvaluateError, Rejection, StageStop, storage};
 use super::facts::{Facts, Report};
-use super::passes::{Against, Inputs, Pass};
-use super::roles::{Allowance, Numbered, Reference};
+use super::passes::{ExpectedOutputs, Inputs, Pass};
+use super::roles::{Allowance, NumberedPass, Reference};
 use super::stages::effort::Efforts;
 
 /// Inputs of an examination that belong to the candidate.
@@ -109,7 +109,7 @@ pub(super) fn examine(
         let outputs =
             tempfile::tempdir_in(context.roles.scratch).map_err(storage(context.roles.scratch))?;
         let numbered = number(passes, inputs, allowance, outputs.path())?;
-        let again = confirm::Again {
+        let again = confirm::FailedExamination {
             context,
             inputs,
             allowance,
@@ -147,15 +147,15 @@ fn number<'p>(
     inputs: &ExaminationInputs<'p>,
     allowance: Allowance,
     outputs: &Path,
-) -> Result<Vec<Numbered<'p>>, EvaluateError> {
+) -> Result<Vec<NumberedPass<'p>>, EvaluateError> {
     let spreads = !inputs.reference.task.contract.order_dependent.is_empty();
-    let mut numbered: Vec<Numbered<'p>> = Vec::with_capacity(passes.len());
+    let mut numbered: Vec<NumberedPass<'p>> = Vec::with_capacity(passes.len());
     for (pass, id) in passes.iter().zip(0_u32..) {
         let plan = inputs
             .plans
             .get(&pass.case)
             .expect("passes and plans are made for the same cases");
-        let is_repeat = pass.comparison != Against::Reference;
+        let is_repeat = pass.comparison != ExpectedOutputs::Reference;
         let original = numbered
             .iter()
             .find(|original| is_repeat && spreads && original.pass.inputs() == pass.inputs());
@@ -167,7 +167,7 @@ fn number<'p>(
         } else {
             None
         };
-        numbered.push(Numbered {
+        numbered.push(NumberedPass {
             id,
             pass,
             plan,
@@ -183,7 +183,7 @@ fn number<'p>(
 fn run(
     context: &Context<'_>,
     allowance: Allowance,
-    numbered: &[Numbered<'_>],
+    numbered: &[NumberedPass<'_>],
     inputs: &ExaminationInputs<'_>,
     known: &Executions,
     found: &mut Executions,
@@ -223,7 +223,7 @@ fn judge_reply(
     task: &Task,
     stage: &str,
     line: Option<u32>,
-    made: &[Numbered<'_>],
+    made: &[NumberedPass<'_>],
     reply: RunReply,
     known: &Executions,
     found: &mut Executions,
@@ -261,7 +261,7 @@ fn judge_reply(
         if let Some(verdict) = judge::judge_execution(&execution, &asked)? {
             return Err(failed(verdict));
         }
-        if pass.comparison != Against::Reference {
+        if pass.comparison != ExpectedOutputs::Reference {
             let inputs = pass.inputs();
             let original = found.originals.get(&inputs);
             let original = original.or_else(|| known.originals.get(&inputs));
@@ -294,7 +294,7 @@ fn judge_reply(
 /// the tolerance.
 fn judge_outputs(
     task: &Task,
-    made: &[Numbered<'_>],
+    made: &[NumberedPass<'_>],
     comparisons: &[OutputComparison],
     facts: &mut Facts,
 ) -> Option<FailedPass> {
@@ -324,7 +324,7 @@ fn judge_outputs(
     let verdict = judge::judge_outputs(&compared, tolerance)?;
     let id = compared.iter().find(|one| !within(one))?.facts.id;
     let failed = made.iter().find(|numbered| numbered.id == id)?;
-    let verdict = if failed.pass.comparison == Against::Reference {
+    let verdict = if failed.pass.comparison == ExpectedOutputs::Reference {
         verdict
     } else {
         judge::judge_spread(verdict)
@@ -341,7 +341,7 @@ fn judge_outputs(
 pub(super) fn execution_context<'s>(
     task: &'s Task,
     stage: &'s str,
-    numbered: &'s Numbered<'_>,
+    numbered: &'s NumberedPass<'_>,
 ) -> ExecutionContext<'s> {
     let pass = numbered.pass;
     ExecutionContext {
@@ -364,11 +364,11 @@ fn first_fragment_line(compiled: &Compiled) -> Option<u32> {
 }
 
 /// Difference between a repeat and its first execution; `line` is where the source first uses fragments.
-fn variation(comparison: Against, line: Option<u32>) -> RepeatVariation {
+fn variation(comparison: ExpectedOutputs, line: Option<u32>) -> RepeatVariation {
     match comparison {
-        Against::Itself | Against::Reference => RepeatVariation::None,
-        Against::Rescheduled => RepeatVariation::Schedule,
-        Against::Relaid => RepeatVariation::FragmentLayout { line },
-        Against::Repoisoned => RepeatVariation::MemoryState,
+        ExpectedOutputs::Itself | ExpectedOutputs::Reference => RepeatVariation::None,
+        ExpectedOutputs::Rescheduled => RepeatVariation::Schedule,
+        ExpectedOutputs::Relaid => RepeatVariation::FragmentLayout { line },
+        ExpectedOutputs::Repoisoned => RepeatVariation::MemoryState,
     }
 }

@@ -14,7 +14,7 @@ use domain::role::{
     Compiled, Execution, ExecutionPurpose, LaunchFacts, LaunchLines, LineCounters, RunReply,
 };
 use domain::tools::ncu::{self, Choice};
-use domain::tools::profile::{METRICS, Suggestion, Values, counted, triage};
+use domain::tools::profile::{METRICS, MetricValues, Suggestion, counted, triage};
 use domain::tools::sanitize::{self, Sanitizers, ToolResult};
 
 use super::Evaluator;
@@ -88,7 +88,7 @@ pub struct LaunchProfile {
     /// The launch as the emulated device saw it; none from a profiler.
     pub facts: Option<LaunchFacts>,
     /// The values of its metrics.
-    pub values: Values,
+    pub values: MetricValues,
     /// Every rule of the triage.
     pub triage: Vec<Suggestion>,
     /// The counters of each source line; on the emulated device only.
@@ -198,7 +198,7 @@ fn check_emulated(
     facts.merge(Report::timed(context, "sanitize", |_| {
         let ran = context
             .roles
-            .run::<Ended>(compiled, &numbered, SCREEN, |made, reply| {
+            .run::<InstrumentEnd>(compiled, &numbered, SCREEN, |made, reply| {
                 let (done, ended) =
                     take_findings(made.len(), reply, &mut findings, &mut unfinished);
                 executions += done;
@@ -232,12 +232,12 @@ fn count_lines(
             efforts.limit(case, &candidate.plans[case], SCORE)
         });
         let mut launches = Ok(Vec::new());
-        let ran = roles.run::<Ended>(compiled, &one, SCORE, |made, reply| {
+        let ran = roles.run::<InstrumentEnd>(compiled, &one, SCORE, |made, reply| {
             let (mut findings, mut unfinished) = (Vec::new(), None);
             let reported = reply.as_ref().ok().cloned();
             let taken = take_findings(made.len(), reply, &mut findings, &mut unfinished);
-            if let (_, Err(Ended::Fault(error))) = taken {
-                return Err(Ended::Fault(error));
+            if let (_, Err(InstrumentEnd::Fault(error))) = taken {
+                return Err(InstrumentEnd::Fault(error));
             }
             if let Some(reason) = unfinished {
                 launches = Err(reason);
@@ -399,22 +399,22 @@ fn score_only(context: &Context<'_>) -> Result<Vec<Pass>, EvaluateError> {
 }
 
 /// The reasons why the executions of one job ended before the last.
-enum Ended {
+enum InstrumentEnd {
     Candidate,
     Fault(EvaluateError),
 }
 
-impl From<EvaluateError> for Ended {
+impl From<EvaluateError> for InstrumentEnd {
     fn from(fault: EvaluateError) -> Self {
         Self::Fault(fault)
     }
 }
 
 /// The end of a job of which only a fault matters.
-fn ended(ran: Result<(), Ended>) -> Result<(), EvaluateError> {
+fn ended(ran: Result<(), InstrumentEnd>) -> Result<(), EvaluateError> {
     match ran {
-        Ok(()) | Err(Ended::Candidate) => Ok(()),
-        Err(Ended::Fault(error)) => Err(error),
+        Ok(()) | Err(InstrumentEnd::Candidate) => Ok(()),
+        Err(InstrumentEnd::Fault(error)) => Err(error),
     }
 }
 
@@ -425,12 +425,12 @@ fn take_findings(
     reply: Result<RunReply, domain::verdict::Verdict>,
     findings: &mut Vec<Finding>,
     unfinished: &mut Option<String>,
-) -> (usize, Result<(), Ended>) {
+) -> (usize, Result<(), InstrumentEnd>) {
     let reply = match reply {
         Ok(reply) => reply,
         Err(verdict) => {
             *unfinished = Some(format!("the executions did not finish: {verdict}"));
-            return (0, Err(Ended::Candidate));
+            return (0, Err(InstrumentEnd::Candidate));
         }
     };
     let mut executed = 0;
@@ -448,12 +448,12 @@ fn take_findings(
             ));
         }
         if unfinished.is_some() {
-            return (executed, Err(Ended::Candidate));
+            return (executed, Err(InstrumentEnd::Candidate));
         }
     }
     if executed < asked {
         *unfinished = Some(format!("{executed} of {asked} executions finished"));
-        return (executed, Err(Ended::Candidate));
+        return (executed, Err(InstrumentEnd::Candidate));
     }
     (executed, Ok(()))
 }
@@ -461,7 +461,7 @@ fn take_findings(
 fn launch(
     facts: LaunchFacts,
     lines: LaunchLines,
-    values: Values,
+    values: MetricValues,
     device: &domain::device::Device,
 ) -> LaunchProfile {
     LaunchProfile {

@@ -20,7 +20,7 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::evaluation::EvaluationStage;
 use domain::measurement::{Anchored, CaseProtocol, ConditionCoverage, DiscardedRound, Measurement};
-use domain::role::{Key, Side, TimeJob, TimedCase};
+use domain::role::{Key, RunnableImage, TimeJob, TimedCase};
 use domain::statistics::{
     self, ALPHA, ALTERNATIONS, ANALYSIS_PAIRS, Block, CONFIRMATION, Interval, PlannedBlock, Round,
     TimedKernel, WarmUp, check_regressions, scatter,
@@ -50,7 +50,7 @@ pub struct PairedComparison<'a> {
     /// Identity of the incumbent.
     pub incumbent: Digest,
     /// Incumbent and candidate, and the anchor where it is not the incumbent.
-    pub sides: BTreeMap<TimedKernel, Side>,
+    pub images: BTreeMap<TimedKernel, RunnableImage>,
     /// The score cases by name, each in the states of the cache that are scored.
     pub cases: Vec<(String, TimedCase)>,
     /// The same cases with the cache in the state that is not scored. They are timed a few times,
@@ -119,7 +119,7 @@ impl Lineup {
 
 /// The rounds of some processes.
 #[derive(Default)]
-struct Taken {
+struct TimedRounds {
     rounds: Vec<Round>,
     /// Rounds in the state of the cache that is not scored.
     unscored: Vec<Round>,
@@ -155,8 +155,11 @@ impl PairedComparison<'_> {
             };
             (1, wanted)
         };
-        let (mut taken, mut control, mut alone) =
-            (Taken::default(), Taken::default(), Taken::default());
+        let (mut taken, mut control, mut alone) = (
+            TimedRounds::default(),
+            TimedRounds::default(),
+            TimedRounds::default(),
+        );
         let once = RoundRequest {
             unscored: true,
             ..wanted
@@ -202,11 +205,11 @@ impl PairedComparison<'_> {
             measurement: Measurement {
                 incumbent: self.incumbent,
                 incumbent_timing: self.timing(&taken, |block| block.incumbent_us),
-                looks: count_analyses(&settled, confirming),
+                analyses: count_analyses(&settled, confirming),
                 anchor: Anchored {
                     ratio: statistics::effect(&kept.anchored).map_or(f64::NAN, f64::exp),
                     interval: exponential(statistics::interval(&kept.anchored, ALPHA)),
-                    timing: self.sides.contains_key(&TimedKernel::Anchor).then(|| {
+                    timing: self.images.contains_key(&TimedKernel::Anchor).then(|| {
                         self.timing(&taken, |block| block.anchor_us.unwrap_or([f64::NAN; 2]))
                     }),
                 },
@@ -234,7 +237,7 @@ impl PairedComparison<'_> {
 
     /// Chooses the batch of each case: cases that are too short for the clock are timed in batches.
     fn choose_batches(&mut self) -> Result<(), Stop> {
-        let mut first = Taken::default();
+        let mut first = TimedRounds::default();
         self.measure(Lineup::Pair, 0, &RoundRequest::exactly(1), &mut first)?;
         let most = match self.roles.host.device().kind {
             DeviceKind::Nvidia => u32::MAX,
@@ -264,7 +267,7 @@ impl PairedComparison<'_> {
         key: Key,
     ) -> TimeJob {
         let places = self
-            .sides
+            .images
             .keys()
             .copied()
             .filter(|place| lineup == Lineup::Pair || *place != TimedKernel::Anchor)
@@ -289,9 +292,9 @@ impl PairedComparison<'_> {
             .split_first_chunk::<8>()
             .expect("a digest has 32 bytes");
         TimeJob {
-            sides: places
+            images: places
                 .iter()
-                .map(|place| (*place, self.sides[&lineup.kernel_in(*place)].clone()))
+                .map(|place| (*place, self.images[&lineup.kernel_in(*place)].clone()))
                 .collect(),
             cases: cases.collect(),
             rounds,
@@ -301,13 +304,13 @@ impl PairedComparison<'_> {
             },
             seconds: SECONDS,
             poison: u64::from_le_bytes(*word),
-            disturber: self.roles.disturber.map(Side::from),
+            disturber: self.roles.disturber.map(RunnableImage::from),
             instruction_budget: Some(self.instructions),
             threads: self.roles.host.threads(),
         }
     }
 
-    fn protocol(&self, taken: &Taken) -> Vec<CaseProtocol> {
+    fn protocol(&self, taken: &TimedRounds) -> Vec<CaseProtocol> {
         let cases = self.cases.iter().enumerate();
         cases
             .map(|(number, (name, case))| CaseProtocol {

@@ -24,7 +24,7 @@ use super::examine::{ExaminationInputs, Executions, examine};
 use super::facts::{Facts, Report};
 use super::paired::Compared;
 use super::passes::Extent;
-use super::roles::{Numbered, Reference};
+use super::roles::{NumberedPass, Reference};
 use super::stages::compare::{is_launch_bound, observe, paired, time, times};
 use super::stages::{compile, effort, parse, prescreen, score, small_cases};
 use crate::cancel::Cancellation;
@@ -75,7 +75,7 @@ pub struct PartialEvaluation {
 
 /// The candidate's times, with those of the baseline or of the incumbent that the request names.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Timed {
+pub struct CandidateTimes {
     /// The candidate's.
     pub timing: Timing,
     /// The other kernel's times, taken in the same way.
@@ -136,7 +136,7 @@ impl Evaluator {
         request: &EvaluationRequest,
         progress: impl Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<(PartialEvaluation, Option<Timed>), EvaluateError> {
+    ) -> Result<(PartialEvaluation, Option<CandidateTimes>), EvaluateError> {
         self.measure_against(request, None, &progress, cancellation)
     }
 
@@ -148,7 +148,7 @@ impl Evaluator {
         opponent: Option<&ComparedKernel>,
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<(PartialEvaluation, Option<Timed>), EvaluateError> {
+    ) -> Result<(PartialEvaluation, Option<CandidateTimes>), EvaluateError> {
         self.run_partially(request, progress, cancellation, |context, facts| {
             let candidate = facts.merge(parse::parse(context))?;
             let compiled = facts.merge(compile::compile(context, &candidate))?;
@@ -167,7 +167,7 @@ impl Evaluator {
             if !context.is_emulated() {
                 let comparison = paired(context, &candidate, &compiled, &scored, opponent)?;
                 let compared = facts.merge(time(context, "time", comparison))?;
-                return Ok(Timed {
+                return Ok(CandidateTimes {
                     launch_bound: is_launch_bound(context, &scored, &compared.timing),
                     timing: compared.timing,
                     baseline: compared.measurement.incumbent_timing,
@@ -182,7 +182,7 @@ impl Evaluator {
                     Ok(times(context, &scored, &executions)?)
                 }))?,
             };
-            Ok(Timed {
+            Ok(CandidateTimes {
                 comparison: compare_modelled(&own, &baseline)?,
                 launch_bound: is_launch_bound(context, &scored, &own),
                 timing: own,
@@ -276,7 +276,7 @@ fn execute_baseline(
         .iter()
         .zip(&plans)
         .zip(0..)
-        .map(|((pass, plan), id)| Numbered {
+        .map(|((pass, plan), id)| NumberedPass {
             id,
             pass,
             plan,

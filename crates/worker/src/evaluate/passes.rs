@@ -12,7 +12,7 @@ use domain::digest::Digest;
 use domain::problem::Problem;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement, TensorData};
 use domain::seeds::SeedFamily;
-use domain::task::{Case, Role, Task, Use};
+use domain::task::{Case, CasePurpose, Role, Task};
 
 pub use self::repetition::Repetition;
 use self::targets::DrawTargets;
@@ -41,7 +41,7 @@ pub struct Pass {
     /// The purpose: a check, or a time that counts.
     pub purpose: ExecutionPurpose,
     /// The values that its outputs are compared with.
-    pub comparison: Against,
+    pub comparison: ExpectedOutputs,
     /// True if blocks of ours run beside it, on a device that proves nothing.
     pub company: bool,
 }
@@ -64,7 +64,7 @@ impl Pass {
             poison: self.poison.wrapping_add(1),
             placement: Placement::Allocated,
             schedule: None,
-            comparison: Against::Reference,
+            comparison: ExpectedOutputs::Reference,
             company: false,
             ..self.clone()
         }
@@ -104,7 +104,7 @@ pub type Inputs = (String, Distribution, Option<Digest>, Option<(String, u64)>);
 
 /// The values that the outputs of a pass are compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Against {
+pub enum ExpectedOutputs {
     /// The reference.
     Reference,
     /// The first pass on the same inputs, byte by byte. Nothing else is the same or different.
@@ -144,11 +144,11 @@ impl<'a> Passes<'a> {
     pub fn cases(&self) -> impl Iterator<Item = &'a Case> + use<'a> {
         let holdout = self.family == SeedFamily::Promotion;
         self.task.cases.iter().filter(move |case| {
-            case.is_for(Use::Check)
-                || case.is_for(Use::Score)
-                || (holdout && case.is_for(Use::Holdout))
+            case.is_for(CasePurpose::Check)
+                || case.is_for(CasePurpose::Score)
+                || (holdout && case.is_for(CasePurpose::Holdout))
                 || case.uses.is_empty()
-                || case.is_for(Use::Drawn)
+                || case.is_for(CasePurpose::Drawn)
         })
     }
 
@@ -164,7 +164,7 @@ impl<'a> Passes<'a> {
     pub fn small_cases(&self) -> Result<Vec<&'a Case>, Problem> {
         let mut sized = self
             .cases()
-            .filter(|case| !case.uses.is_empty() && !case.is_for(Use::Drawn))
+            .filter(|case| !case.uses.is_empty() && !case.is_for(CasePurpose::Drawn))
             .map(|case| Ok((elements(self.task, case)?, case)))
             .collect::<Result<Vec<_>, Problem>>()?;
         sized.sort_by_key(|(elements, _)| *elements);
@@ -272,7 +272,7 @@ impl<'a> Passes<'a> {
     /// A [`Problem`] of the task.
     pub fn prescreen(&self, extent: Extent) -> Result<Vec<Pass>, Problem> {
         let mut rescheduled = self.repeats(Extent::Sample)?;
-        rescheduled.retain(|pass| pass.comparison == Against::Rescheduled);
+        rescheduled.retain(|pass| pass.comparison == ExpectedOutputs::Rescheduled);
         let mut passes = Vec::new();
         for mut kind in [self.smoke()?, rescheduled, self.screen(extent)?] {
             kind.sort_by_key(Pass::elements);
@@ -340,17 +340,17 @@ impl<'a> Passes<'a> {
             .flat_map(|original| {
                 let rescheduled = Pass {
                     schedule: Some(self.seed(&["schedule", &original.case])),
-                    comparison: Against::Rescheduled,
+                    comparison: ExpectedOutputs::Rescheduled,
                     ..original.clone()
                 };
                 let relaid = Pass {
-                    comparison: Against::Relaid,
+                    comparison: ExpectedOutputs::Relaid,
                     ..original.clone()
                 };
                 let repoisoned = Pass {
                     placement: Placement::Shifted,
                     poison: self.seed(&["other poison", &original.case]),
-                    comparison: Against::Repoisoned,
+                    comparison: ExpectedOutputs::Repoisoned,
                     company: true,
                     ..original
                 };
@@ -381,8 +381,8 @@ impl<'a> Passes<'a> {
                 poison: self.seed(&["again", &number.to_string()]),
                 placement,
                 comparison: match placement {
-                    Placement::Allocated | Placement::Shifted => Against::Itself,
-                    _ => Against::Reference,
+                    Placement::Allocated | Placement::Shifted => ExpectedOutputs::Itself,
+                    _ => ExpectedOutputs::Reference,
                 },
                 company: (number + number / kinds.len() as u64).is_multiple_of(2),
                 ..original.clone()
@@ -397,7 +397,7 @@ impl<'a> Passes<'a> {
     pub fn untimed(&self, count: usize) -> Result<Vec<Pass>, Problem> {
         /// Beyond the numbers of timed draws.
         const FIRST: usize = 1000;
-        let cases = self.cases().filter(|case| case.is_for(Use::Score));
+        let cases = self.cases().filter(|case| case.is_for(CasePurpose::Score));
         cases
             .flat_map(|case| (FIRST..FIRST + count).map(move |draw| (case, draw)))
             .map(|(case, draw)| {
@@ -427,7 +427,7 @@ impl<'a> Passes<'a> {
         let small = self.small_cases()?;
         let mut passes = Vec::new();
         for case in self.cases() {
-            if case.is_for(Use::Score) {
+            if case.is_for(CasePurpose::Score) {
                 for draw in 1..=draws(case)? as usize {
                     passes.push(Pass {
                         purpose: ExecutionPurpose::Score,
@@ -436,7 +436,7 @@ impl<'a> Passes<'a> {
                     });
                 }
             } else if !case.uses.is_empty()
-                && !case.is_for(Use::Drawn)
+                && !case.is_for(CasePurpose::Drawn)
                 && !small.iter().any(|other| other.name == case.name)
             {
                 // Too large to be met twice: the key decides.
@@ -482,7 +482,7 @@ impl<'a> Passes<'a> {
             placement: Placement::Allocated,
             schedule: None,
             purpose: ExecutionPurpose::Check,
-            comparison: Against::Reference,
+            comparison: ExpectedOutputs::Reference,
             company: false,
         })
     }

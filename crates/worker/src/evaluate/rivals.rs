@@ -25,13 +25,13 @@ use super::error::{EvaluateError, storage};
 use super::examine::Executions;
 use super::facts::Report;
 use super::paired::{AlternatingComparison, AlternationError};
-use super::partial::{PartialEvaluation, Timed};
+use super::partial::{CandidateTimes, PartialEvaluation};
 use super::passes::Pass;
-use super::roles::{Reference, Saved};
+use super::roles::{Reference, SavedOutputs};
 use super::stages::compare::paired;
 use super::stages::{compile, parse};
 use crate::cancel::Cancellation;
-use crate::rivals::{self, Answer, Question, TimingOptions};
+use crate::rivals::{self, Question, ScriptReply, TimingOptions};
 
 /// Executions that a script times of each case, each time it is asked.
 const EXECUTIONS: u32 = 30;
@@ -175,11 +175,13 @@ impl Evaluator {
                 let answer = library.ask(1, cancellation)?;
                 let reference = compile::build_reference(context)?;
                 Ok(match answer {
-                    Answer::NotRun { reason } => Err(reason),
-                    Answer::Timed { what, .. } => match library.find_error(context, &reference)? {
-                        Some(reason) => Err(reason),
-                        None => Ok((what, library)),
-                    },
+                    ScriptReply::NotRun { reason } => Err(reason),
+                    ScriptReply::Timed { what, .. } => {
+                        match library.find_error(context, &reference)? {
+                            Some(reason) => Err(reason),
+                            None => Ok((what, library)),
+                        }
+                    }
                 })
             })?;
         let (what, library) = match asked {
@@ -200,8 +202,8 @@ impl Evaluator {
         let mut turn = |_| {
             self.host.end_spares_on_card();
             Ok(match library.ask(EXECUTIONS, cancellation)? {
-                Answer::NotRun { reason } => Err(reason),
-                Answer::Timed { microseconds, .. } => Ok(microseconds
+                ScriptReply::NotRun { reason } => Err(reason),
+                ScriptReply::Timed { microseconds, .. } => Ok(microseconds
                     .iter()
                     .map(|times| statistics::median(times).unwrap_or(f64::NAN))
                     .collect()),
@@ -254,7 +256,7 @@ impl Evaluator {
 }
 
 /// The outcome of a candidate beside a rival whose outputs are right.
-fn compared(measured: (PartialEvaluation, Option<Timed>)) -> RivalOutcome {
+fn compared(measured: (PartialEvaluation, Option<CandidateTimes>)) -> RivalOutcome {
     match measured {
         (_, Some(timed)) => RivalOutcome::Timed {
             cases: cases(&timed),
@@ -273,7 +275,7 @@ fn stands_against(whom: &str, verdict: Option<domain::verdict::Verdict>) -> Riva
     RivalOutcome::NotRun { reason }
 }
 
-fn cases(timed: &Timed) -> Vec<RivalCase> {
+fn cases(timed: &CandidateTimes) -> Vec<RivalCase> {
     let pairs = |own: &Timing, other: &Timing| -> Vec<RivalCase> {
         let both = own.cases().into_iter().zip(other.cases());
         both.map(|(own, other)| RivalCase {
@@ -342,7 +344,11 @@ impl<'a> Library<'a> {
         })
     }
 
-    fn ask(&self, executions: u32, cancellation: &Cancellation) -> Result<Answer, EvaluateError> {
+    fn ask(
+        &self,
+        executions: u32,
+        cancellation: &Cancellation,
+    ) -> Result<ScriptReply, EvaluateError> {
         let cases = self.passes.iter().zip(&self.scalars).zip(&self.outputs);
         let questions = cases
             .map(|((pass, scalars), outputs)| Question {
@@ -391,7 +397,7 @@ impl<'a> Library<'a> {
                     )));
                 }
             }
-            saved.push(Saved {
+            saved.push(SavedOutputs {
                 id,
                 pass,
                 outputs: outputs.clone(),

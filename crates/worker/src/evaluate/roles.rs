@@ -11,14 +11,14 @@ use domain::judge::{self, InfrastructureFault};
 use domain::plan::{Configuration, ResolvedPlan, ResolvedStep};
 use domain::role::{
     Alteration, Check, Compiled, Disturbance, Execution, ExecutionPurpose, OutputComparison,
-    Placement, RunJob, RunReply, Side, TensorData, VerifyJob, VerifyReply,
+    Placement, RunJob, RunReply, RunnableImage, TensorData, VerifyJob, VerifyReply,
 };
 use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
 
 use super::context::Plans;
 use super::error::{EvaluateError, Stop, storage};
-use super::passes::{Against, Pass};
+use super::passes::{ExpectedOutputs, Pass};
 use crate::cancel::Cancellation;
 use crate::host::Host;
 use crate::supervise::Answer;
@@ -41,7 +41,7 @@ pub struct Allowance {
 
 /// A pass with the number and the folder of its outputs.
 #[derive(Debug)]
-pub struct Numbered<'a> {
+pub struct NumberedPass<'a> {
     /// The number.
     pub id: u32,
     /// The pass.
@@ -59,7 +59,7 @@ pub struct Numbered<'a> {
 
 /// The outputs of a pass in a folder.
 #[derive(Debug)]
-pub struct Saved<'a> {
+pub struct SavedOutputs<'a> {
     /// Their number.
     pub id: u32,
     /// The pass.
@@ -95,9 +95,9 @@ impl Roles<'_> {
     pub fn run<E: From<EvaluateError>>(
         &self,
         image: &Compiled,
-        passes: &[Numbered<'_>],
+        passes: &[NumberedPass<'_>],
         allowance: Allowance,
-        mut handle: impl FnMut(&[Numbered<'_>], Result<RunReply, Verdict>) -> Result<(), E>,
+        mut handle: impl FnMut(&[NumberedPass<'_>], Result<RunReply, Verdict>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = passes;
         while !rest.is_empty() {
@@ -119,7 +119,7 @@ impl Roles<'_> {
                         )
                     })
                     .collect(),
-                disturber: self.disturber.map(Side::from),
+                disturber: self.disturber.map(RunnableImage::from),
                 threads: self.host.threads(),
                 lines: self.lines,
                 one_by_one: false,
@@ -137,7 +137,7 @@ impl Roles<'_> {
 
     /// Garbage in shared memory and registers before every execution that is not timed, and other
     /// blocks beside it where the pass asks for them.
-    fn disturbance(&self, numbered: &Numbered<'_>) -> Disturbance {
+    fn disturbance(&self, numbered: &NumberedPass<'_>) -> Disturbance {
         let pass = numbered.pass;
         let disturbs = self.disturber.is_some() && pass.purpose == ExecutionPurpose::Check;
         // A launch that needs all of the device at once says so in its plan and has it.
@@ -190,10 +190,10 @@ impl Roles<'_> {
     pub fn verify(
         &self,
         reference: &Reference<'_>,
-        passes: &[Numbered<'_>],
+        passes: &[NumberedPass<'_>],
     ) -> Result<Vec<OutputComparison>, EvaluateError> {
         let saved = passes.iter().filter_map(|numbered| {
-            Some(Saved {
+            Some(SavedOutputs {
                 id: numbered.id,
                 pass: numbered.pass,
                 outputs: numbered.save.clone()?,
@@ -210,7 +210,7 @@ impl Roles<'_> {
     pub fn compare(
         &self,
         reference: &Reference<'_>,
-        saved: &[Saved<'_>],
+        saved: &[SavedOutputs<'_>],
     ) -> Result<Vec<OutputComparison>, EvaluateError> {
         let checks = saved
             .iter()
@@ -419,9 +419,9 @@ pub(super) fn number_from_zero<'p>(
     passes: &'p [Pass],
     plans: &'p Plans,
     limit: impl Fn(&str) -> u64,
-) -> Vec<Numbered<'p>> {
+) -> Vec<NumberedPass<'p>> {
     let numbers = passes.iter().zip(0..);
-    let numbered = numbers.map(|(pass, id)| Numbered {
+    let numbered = numbers.map(|(pass, id)| NumberedPass {
         id,
         pass,
         plan: &plans[&pass.case],
@@ -446,7 +446,7 @@ pub(super) fn run_job_of(host: &Host, compiled: &Compiled, executions: Vec<Execu
 }
 
 /// The execution of a pass, as the run role takes it.
-pub fn execution(numbered: &Numbered<'_>) -> Execution {
+pub fn execution(numbered: &NumberedPass<'_>) -> Execution {
     Execution {
         id: numbered.id,
         case: numbered.pass.case.clone(),
@@ -455,7 +455,7 @@ pub fn execution(numbered: &Numbered<'_>) -> Execution {
         poison: numbered.pass.poison,
         schedule: numbered.pass.schedule,
         placement: numbered.pass.placement,
-        turned_fragments: numbered.pass.comparison == Against::Relaid,
+        turned_fragments: numbered.pass.comparison == ExpectedOutputs::Relaid,
         disturbance: Disturbance::default(),
         purpose: numbered.pass.purpose,
         instruction_budget: Some(numbered.budget),
@@ -485,7 +485,7 @@ fn with_placement(execution: Execution, host: &Host) -> Execution {
 }
 
 /// The number of passes that fit one job; at least one.
-fn count_fitting(passes: &[Numbered<'_>]) -> usize {
+fn count_fitting(passes: &[NumberedPass<'_>]) -> usize {
     let mut launches = 0;
     let fitting = passes.iter().take_while(|numbered| {
         launches += numbered.plan.steps.len();

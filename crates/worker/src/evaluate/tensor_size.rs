@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::dtype::Dtype;
 use domain::plan::ResolvedPlan;
 use domain::problem::Problem;
-use domain::task::{Case, Role, Task, Use};
+use domain::task::{Case, CasePurpose, Role, Task};
 
 use super::passes::elements;
 
@@ -33,7 +33,7 @@ pub struct Room {
 /// # Errors
 /// A [`Problem`] of the task: an extent without a value.
 pub fn smallest_case_beyond(task: &Task, beyond: u64) -> Result<Option<Case>, Problem> {
-    let shown = |case: &&Case| case.is_for(Use::Check) || case.is_for(Use::Score);
+    let shown = |case: &&Case| case.is_for(CasePurpose::Check) || case.is_for(CasePurpose::Score);
     let mut base = None;
     for case in task.cases.iter().filter(shown) {
         let size = elements(task, case)?;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::{Host, Role};
 use crate::cancel::Cancellation;
-use crate::spares::{Recipe, Spare};
+use crate::spares::{Spare, SpareSpec};
 use crate::supervise::{Answer, Bounds, Limits, SuperviseError};
 
 const GIB: u64 = 1 << 30;
@@ -230,13 +230,13 @@ impl Host {
         }
     }
 
-    fn recipe(&self, role: Role) -> io::Result<Recipe> {
+    fn recipe(&self, role: Role) -> io::Result<SpareSpec> {
         let scratch = self.data().join(SCRATCH);
         std::fs::create_dir_all(&scratch)?;
         let home = tempfile::Builder::new()
             .prefix("role-")
             .tempdir_in(scratch)?;
-        Ok(Recipe {
+        Ok(SpareSpec {
             program: self.program(role, home.path()),
             limits: self.limits(role),
             home,

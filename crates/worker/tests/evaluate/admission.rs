@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use domain::admission::{Admission, Rule};
+use domain::admission::{Admission, AdmissionRule};
 use domain::evaluation::EvaluationStage;
 use domain::task::Bundle;
 use worker::cancel::Cancellation;
@@ -91,20 +91,20 @@ fn a_search_admits_its_task_once_and_begins_only_then() {
 }
 
 /// The broken rules, each once, with their subjects.
-fn refusals(admission: &Admission) -> Vec<(Rule, &str)> {
-    let failing = admission.points.iter().filter(|point| !point.holds);
+fn refusals(admission: &Admission) -> Vec<(AdmissionRule, &str)> {
+    let failing = admission.results.iter().filter(|point| !point.holds);
     failing
         .map(|point| (point.rule, point.subject.as_str()))
         .collect()
 }
 
 /// Applies edits `(file, from, to)` to the product task and expects that one rule refuses it.
-fn refused(edits: &[(&str, &str, &str)], rule: Rule, subject: &str) {
+fn refused(edits: &[(&str, &str, &str)], rule: AdmissionRule, subject: &str) {
     refused_by(edits, &[(rule, subject)]);
 }
 
 /// Applies edits and expects that several rules refuse the task.
-fn refused_by(edits: &[(&str, &str, &str)], rules: &[(Rule, &str)]) {
+fn refused_by(edits: &[(&str, &str, &str)], rules: &[(AdmissionRule, &str)]) {
     let Some(lab) = lab() else { return };
     let mut files = product();
     for (file, from, to) in edits {
@@ -127,21 +127,21 @@ fn a_sound_task_is_admitted_with_every_number() {
     assert_eq!(refusals(&admission), []);
     assert!(admission.admitted());
     let rules = admission
-        .points
+        .results
         .iter()
         .map(|point| point.rule)
         .collect::<std::collections::BTreeSet<_>>();
     // All rules but the one that needs measured times.
     assert_eq!(rules.len(), 12, "{rules:?}");
     let turned_away = admission
-        .points
+        .results
         .iter()
-        .filter(|point| point.rule == Rule::ImpostorRejected);
+        .filter(|point| point.rule == AdmissionRule::ImpostorRejected);
     assert_eq!(turned_away.count(), 6);
     let separation = admission
-        .points
+        .results
         .iter()
-        .find(|point| point.rule == Rule::Separation)
+        .find(|point| point.rule == AdmissionRule::Separation)
         .unwrap();
     assert!(separation.found.unwrap() > 100.0);
     let [floor] = admission.floors.as_slice() else {
@@ -155,7 +155,7 @@ fn a_sound_task_is_admitted_with_every_number() {
 fn a_reference_that_does_not_compile() {
     refused(
         &[("check.cu", "double sum = 0.0;", "double sum = ;")],
-        Rule::Compiles,
+        AdmissionRule::Compiles,
         "check.cu",
     );
 }
@@ -164,7 +164,7 @@ fn a_reference_that_does_not_compile() {
 fn references_that_disagree() {
     refused(
         &[("check.cu", "k < K;", "k < K - 1;")],
-        Rule::ReferencesAgree,
+        AdmissionRule::ReferencesAgree,
         "reference.cu and check.cu",
     );
 }
@@ -176,7 +176,7 @@ fn outputs_all_near_zero() {
             ("reference.cu", "= sum;", "= 1e-5 * sum;"),
             ("check.cu", "= sums[0];", "= 1e-5 * sums[0];"),
         ],
-        Rule::NotNearZero,
+        AdmissionRule::NotNearZero,
         "c",
     );
 }
@@ -188,7 +188,7 @@ fn outputs_that_no_draw_changes() {
             ("reference.cu", "= sum;", "= 1.0 + row + 2.0 * column;"),
             ("check.cu", "= sums[0];", "= 1.0 + row + 2.0 * column;"),
         ],
-        Rule::VariesWithSeeds,
+        AdmissionRule::VariesWithSeeds,
         "c",
     );
 }
@@ -200,7 +200,7 @@ fn outputs_that_are_constant_along_an_axis() {
             ("reference.cu", "N + column]);", "N]);"),
             ("check.cu", "N + column];\n        sum", "N];\n        sum"),
         ],
-        Rule::VariesAlongAxes,
+        AdmissionRule::VariesAlongAxes,
         "c, axis 1",
     );
 }
@@ -216,7 +216,7 @@ fn an_input_that_the_answer_ignores() {
             ),
             ("check.cu", "b[size_t(k) * N + column]", "1 + column"),
         ],
-        Rule::DependsOnInput,
+        AdmissionRule::DependsOnInput,
         "b",
     );
 }
@@ -225,7 +225,7 @@ fn an_input_that_the_answer_ignores() {
 fn a_contract_that_names_the_wrong_axis() {
     refused(
         &[("task.toml", "b[:,n]", "b[:,m]")],
-        Rule::DependsAsDeclared,
+        AdmissionRule::DependsAsDeclared,
         "b to c",
     );
 }
@@ -249,9 +249,9 @@ fn a_baseline_as_coarse_as_what_is_forbidden() {
     refused_by(
         &edits,
         &[
-            (Rule::HonestInside, "baseline.cu"),
-            (Rule::BaselineAccepted, "baseline.cu"),
-            (Rule::Separation, "tolerance"),
+            (AdmissionRule::HonestInside, "baseline.cu"),
+            (AdmissionRule::BaselineAccepted, "baseline.cu"),
+            (AdmissionRule::Separation, "tolerance"),
         ],
     );
 }
@@ -261,7 +261,10 @@ fn an_answer_that_precision_does_not_touch() {
     let Some(lab) = lab() else { return };
     let admission = admit(&lab, elementwise("out", "x[i] > 0.0f ? 1.0f : -1.0f"));
     let found = refusals(&admission);
-    let imitation = (Rule::ForbiddenOutside, "baseline.cu on operands of 11 bits");
+    let imitation = (
+        AdmissionRule::ForbiddenOutside,
+        "baseline.cu on operands of 11 bits",
+    );
     assert!(found.contains(&imitation), "{found:?}");
 }
 
@@ -279,7 +282,7 @@ fn tasks_that_an_impostor_solves() {
         let found = refusals(&admission);
         for winner in winners {
             assert!(
-                found.contains(&(Rule::ImpostorRejected, winner)),
+                found.contains(&(AdmissionRule::ImpostorRejected, winner)),
                 "{found:?}"
             );
         }
@@ -294,18 +297,21 @@ fn a_kernel_that_is_not_extern_c_is_refused_with_the_words_to_write() {
     assert!(baseline.contains("extern \"C\" __global__"), "{baseline}");
     *baseline = baseline.replace("extern \"C\" __global__", "__global__");
     let admission = admit(&lab, files);
-    let broken = admission.points.iter().find(|point| !point.holds);
+    let broken = admission.results.iter().find(|point| !point.holds);
     let broken = broken.expect("the baseline cannot be launched");
     assert_eq!(broken.subject, "baseline.cu");
     assert!(
-        broken.says.contains("extern \"C\" __global__"),
+        broken.explanation.contains("extern \"C\" __global__"),
         "{}",
-        broken.says
+        broken.explanation
     );
 }
 
 #[test]
 fn the_same_task_has_the_same_admission_every_time() {
     let Some(lab) = lab() else { return };
-    assert_eq!(admit(&lab, product()).points, admit(&lab, product()).points);
+    assert_eq!(
+        admit(&lab, product()).results,
+        admit(&lab, product()).results
+    );
 }

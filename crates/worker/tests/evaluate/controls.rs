@@ -81,7 +81,7 @@ fn a_drawn_comparison_is_followed_by_a_control() {
         assert!(screening.evidence.effect.abs() < 1e-9, "{screening:?}");
         assert_eq!(
             screening.evidence.pairs, ANALYSIS_PAIRS[0],
-            "one look settles it"
+            "one analysis settles it"
         );
         let comparison = found.verdict.acceptance().unwrap().comparison.clone();
         assert_eq!(comparison.unwrap().outcome, Outcome::Faster);

@@ -8,7 +8,7 @@ use domain::plan::{ResolvedArgument, ResolvedLaunch};
 use domain::role::{Compiled, Distribution, Key, LaunchFacts, TensorData};
 use domain::task::Role;
 use worker::cancel::Cancellation;
-use worker::evaluate::{ModelError, Recipe, Subject};
+use worker::evaluate::{CompilationInputs, ModelError, Subject};
 
 use crate::lab::{Lab, lab};
 
@@ -20,7 +20,7 @@ const DOUBLE: &str = r#"extern "C" __global__ void twice(const float* in, float*
 "#;
 
 fn built(lab: &Lab) -> Compiled {
-    let recipe = Recipe {
+    let recipe = CompilationInputs {
         source: DOUBLE,
         configuration: &BTreeMap::new(),
         headers: &BTreeMap::new(),

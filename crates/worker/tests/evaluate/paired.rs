@@ -118,9 +118,9 @@ fn a_paired_comparison_tells_a_faster_kernel_from_an_equal_one() {
     let ratio = faster.timing.speedup_over(&found.incumbent_timing).unwrap();
     assert!((ratio / faster.comparison.ratio - 1.0).abs() < 1e-3);
     assert_eq!(
-        (found.settled.evidence.pairs, found.looks),
+        (found.settled.evidence.pairs, found.analyses),
         (ANALYSIS_PAIRS[0], 1),
-        "one look settles it"
+        "one analysis settles it"
     );
     assert_eq!(
         (2 * found.rounds.concat().len(), found.timed as usize),
@@ -204,7 +204,7 @@ fn a_confirmation_has_a_control_and_meets_nobody() {
     let json = serde_json::to_string(found).unwrap();
     let read: domain::measurement::Measurement = serde_json::from_str(&json).unwrap();
     assert_eq!(
-        (read.looks, read.timed, &read.cases),
+        (read.analyses, read.timed, &read.cases),
         (1, found.timed, &found.cases)
     );
     assert!((read.settled.evidence.effect - found.settled.evidence.effect).abs() < 1e-12);
@@ -249,7 +249,7 @@ fn noise_that_hides_a_gain_leaves_the_comparison_unresolved() {
     assert!(lower < 1.0 && upper > 1.0, "{compared:?}");
     // Four interim analyses were made, and each asked for further pairs.
     let found = &compared.measurement;
-    assert_eq!(found.looks as usize, ANALYSIS_PAIRS.len());
+    assert_eq!(found.analyses as usize, ANALYSIS_PAIRS.len());
     assert_eq!(
         2 * found.timed as usize,
         ANALYSIS_PAIRS[ANALYSIS_PAIRS.len() - 1]

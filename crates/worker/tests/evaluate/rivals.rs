@@ -4,7 +4,7 @@
 use domain::evaluation::EvaluationRequest;
 use domain::verdict::{Comparison, Outcome};
 use worker::cancel::Cancellation;
-use worker::evaluate::{Recipe, RivalOutcome, Rivalry};
+use worker::evaluate::{CompilationInputs, RivalOutcome, Rivalry};
 
 use crate::lab::{Lab, lab};
 use crate::paired::{kernel, request};
@@ -182,7 +182,7 @@ fn alternating_processes_decide_by_all_turns() {
 
 /// A kernel as a vendor ships it: the compiler's machine code, with a plan in a separate file.
 fn shipped(lab: &Lab, source: &str, architecture: &str) -> [String; 3] {
-    let recipe = Recipe {
+    let recipe = CompilationInputs {
         source,
         configuration: &domain::plan::Configuration::new(),
         headers: &std::collections::BTreeMap::new(),

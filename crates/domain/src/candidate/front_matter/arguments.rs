@@ -3,7 +3,7 @@
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Reader;
+use super::FrontMatterReader;
 use super::values::{float, integer, parts};
 use crate::candidate::is_identifier;
 use crate::dtype::Dtype;
@@ -13,7 +13,7 @@ use crate::plan::{Argument, Number};
 const FORMS: &str = "an argument is the name of a tensor, workspace, dim or scalar in quotes, a number, or \
                      { dim = \"N\", as = \"i64\" }, such as args = [\"x\", \"y\", \"N\", 1.0]";
 
-impl Reader<'_> {
+impl FrontMatterReader<'_> {
     /// The arguments of a launch.
     pub(super) fn arguments(&mut self, value: &Spanned<DeValue<'_>>) -> Vec<Argument> {
         match value.get_ref() {

@@ -7,7 +7,7 @@ use serde::de::value::{Error as ValueError, StrDeserializer};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Reader;
+use super::FrontMatterReader;
 use super::keys::{EXPECT, IDEA, STEP, find};
 use super::values::number;
 use crate::candidate::{Expectation, Idea, PlaybookStep};
@@ -16,7 +16,7 @@ use crate::verdict::VerdictKind;
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
-impl Reader<'_> {
+impl FrontMatterReader<'_> {
     pub(super) fn idea(&mut self, value: &Value<'_>) -> Option<Idea> {
         let mut idea = Idea::default();
         match value.get_ref() {

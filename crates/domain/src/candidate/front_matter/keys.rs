@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::Reader;
+use super::FrontMatterReader;
 
 /// The keys of a launch, each with other names of the same meaning.
 pub(super) const LAUNCH: Keys = &[
@@ -90,7 +90,7 @@ pub(super) const WITHOUT_EFFECT: &[&str] = &[
 /// Keys with their other names, in lower case without underscores and hyphens.
 pub(super) type Keys = &'static [(&'static str, &'static [&'static str])];
 
-impl Reader<'_> {
+impl FrontMatterReader<'_> {
     /// The values of a table by key, other names and misspellings resolved.
     pub(super) fn fields<'v, 'i>(
         &mut self,

@@ -7,7 +7,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::keys::{IDEA, LAUNCH, TUNABLE, WORKSPACE, find, is_without_effect, plain};
-use super::{Front, Reader};
+use super::{Front, FrontMatterReader};
 use crate::candidate::is_identifier;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
@@ -19,7 +19,7 @@ const MAX_CHOICES: usize = 64;
 
 type Value<'i> = Spanned<DeValue<'i>>;
 
-impl Reader<'_> {
+impl FrontMatterReader<'_> {
     pub(super) fn tables(&mut self, root: &DeTable<'_>) -> Front {
         let mut plan = LaunchPlan::default();
         let (mut idea, mut step, mut expect) = (None, None, None);

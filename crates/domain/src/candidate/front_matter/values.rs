@@ -4,7 +4,7 @@
 use toml::Spanned;
 use toml::de::{DeFloat, DeInteger, DeValue};
 
-use super::Reader;
+use super::FrontMatterReader;
 use crate::dtype::Dtype;
 use crate::expr::{Expr, ExprError};
 
@@ -13,7 +13,7 @@ const EXPRESSION: &str = "an extent is an integer, or an expression in quotes ov
                           tunables and SM_COUNT with + - * / %, cdiv(a, b), min, max, sizeof(type), \
                           parentheses, and a < b ? c : d, such as grid = [\"cdiv(N, 256)\", 1]";
 
-impl Reader<'_> {
+impl FrontMatterReader<'_> {
     /// An expression; 1 where it is defective.
     pub(super) fn expr(&mut self, value: &Spanned<DeValue<'_>>) -> Expr {
         let start = value.span().start;

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Spanned;
 
 use super::super::{Contract, Dependence, Role, Tensor};
-use super::{RawContract, Reader};
+use super::{RawContract, TaskReader};
 
-impl Reader<'_> {
+impl TaskReader<'_> {
     pub(super) fn contract(
         &mut self,
         raw: &RawContract,

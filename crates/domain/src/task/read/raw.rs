@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::{Enforce, GateSubject, Role, ToleranceClass, Use, Values};
+use super::super::{CasePurpose, Enforce, GateSubject, Role, ToleranceClass, Values};
 use crate::dtype::Dtype;
 use crate::policy::{Feature, Rule};
 use crate::statistics::Arithmetic;
@@ -81,7 +81,7 @@ pub(super) struct RawScalar {
 pub(super) struct RawCase {
     pub(super) name: Spanned<String>,
     pub(super) dims: Spanned<BTreeMap<String, i64>>,
-    pub(super) r#use: Spanned<Vec<Use>>,
+    pub(super) r#use: Spanned<Vec<CasePurpose>>,
 }
 
 #[derive(Deserialize)]

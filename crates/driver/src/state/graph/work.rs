@@ -7,7 +7,7 @@ use crate::state::{Dimensions, Driver, LaunchRequest};
 /// One piece of work of a stream or a graph node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Work {
-    /// Nothing: a node that only joins dependencies.
+    /// A node without work, which only joins dependencies.
     Empty,
     /// A kernel launch.
     Kernel(KernelWork),

@@ -6,7 +6,7 @@ mod addresses;
 use std::collections::BTreeSet;
 
 use domain::policy::Feature;
-use domain::role::Use;
+use domain::role::FeatureUse;
 
 use super::SourceFile;
 
@@ -14,7 +14,7 @@ use super::SourceFile;
 #[derive(Debug, Default)]
 pub struct Text {
     /// Uses of features, in order.
-    pub uses: Vec<Use>,
+    pub uses: Vec<FeatureUse>,
     /// Functions that are declared and not defined.
     pub externals: Vec<String>,
     /// Managed variables, which host and device share.
@@ -66,7 +66,7 @@ pub fn read(ptx: &str, source: SourceFile<'_>) -> Result<Text, String> {
         }
         record_declarations(statement, &mut text);
         for (feature, what) in features(statement) {
-            text.uses.push(Use {
+            text.uses.push(FeatureUse {
                 feature,
                 what,
                 line,

@@ -49,7 +49,7 @@ pub(super) struct Work {
 }
 
 /// The results of an evaluation, from which the decision is made.
-pub(super) struct Found {
+pub(super) struct StepEvaluation {
     pub evaluation: Evaluation,
     pub bench: Option<Benched>,
     pub speedup: Option<f64>,
@@ -86,11 +86,11 @@ impl Work {
     }
 
     /// The verdict, and the times where it is a good one.
-    pub async fn find_out(&self) -> Result<Found, Failure> {
+    pub async fn find_out(&self) -> Result<StepEvaluation, Failure> {
         let request = self.subject.request(&self.subject.configuration)?;
         let evaluation = self.subject.evaluator.evaluate(request).await?;
         if evaluation.verdict.acceptance().is_none() {
-            return Ok(Found {
+            return Ok(StepEvaluation {
                 evaluation,
                 bench: None,
                 speedup: None,
@@ -106,7 +106,7 @@ impl Work {
         let speedup = timed.as_ref().map(|timed| timed.comparison.ratio);
         let timing = timed.as_ref().map(|timed| timed.timing.clone());
         let bench = Benched::new(looked, timed, &self.subject.device());
-        Ok(Found {
+        Ok(StepEvaluation {
             evaluation,
             bench: Some(bench),
             speedup,
@@ -118,7 +118,7 @@ impl Work {
     pub async fn conclude(
         &mut self,
         args: &EvaluateArgs,
-        found: Found,
+        found: StepEvaluation,
         against: Option<String>,
     ) -> Result<Step, Failure> {
         let line = self.line(found.timing.as_ref());

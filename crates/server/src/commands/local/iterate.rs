@@ -9,7 +9,7 @@ use super::{profile, sanitize};
 use crate::cli::IterateArgs;
 use crate::outcome::{Ending, Failure};
 use crate::report::build::Built;
-use crate::report::sanitize::Checked;
+use crate::report::sanitize::SanitizerReport;
 use crate::report::step::{Iterated, history, report};
 
 pub(crate) async fn iterate(args: IterateArgs) -> Ending {
@@ -89,7 +89,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
 }
 
 /// The first error that a sanitizer found, in one sentence.
-fn against(checked: &Checked) -> Option<String> {
+fn against(checked: &SanitizerReport) -> Option<String> {
     checked
         .tools
         .iter()

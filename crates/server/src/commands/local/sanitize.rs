@@ -8,7 +8,7 @@ use worker::tools::{self, Tool};
 use super::Subject;
 use crate::cli::KernelArgs;
 use crate::outcome::{Ending, Failure};
-use crate::report::sanitize::{Checked, text};
+use crate::report::sanitize::{SanitizerReport, text};
 
 pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
     let subject = Subject::open(&args).await?;
@@ -25,7 +25,7 @@ pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
 }
 
 /// Runs the four sanitizers, or records why they cannot run.
-pub(super) async fn look(subject: &Subject) -> Result<Checked, Failure> {
+pub(super) async fn look(subject: &Subject) -> Result<SanitizerReport, Failure> {
     let emulated = subject.device().kind == DeviceKind::Emulated;
     let sanitized = subject
         .ask(move |evaluator, request, progress, cancellation| {
@@ -45,11 +45,11 @@ pub(super) async fn look(subject: &Subject) -> Result<Checked, Failure> {
             }
         })
         .await?;
-    Ok(Checked::new(sanitized))
+    Ok(SanitizerReport::new(sanitized))
 }
 
 /// The reasons why tools did not run, in one sentence.
-fn not_run(checked: &Checked) -> String {
+fn not_run(checked: &SanitizerReport) -> String {
     let reasons = checked
         .tools
         .iter()

@@ -3,7 +3,7 @@
 use domain::role::experiment::{ExperimentReply, Measure};
 use domain::statistics::Arithmetic;
 
-use super::{Found, QuestionError, QuestionResult, QuestionRunner};
+use super::{QuestionError, QuestionMeasurements, QuestionResult, QuestionRunner};
 
 /// The limits of the relative L2 error that the evaluator takes for `f32` tasks, strict and with
 /// TF32 allowed.
@@ -32,7 +32,7 @@ impl QuestionRunner<'_> {
         let forbidden = tf32.min(f16);
         let strict = verdict_on_limit("strict f32", STRICT_LIMIT, honest, forbidden);
         let relaxed = verdict_on_limit("f32 with TF32", TF32_LIMIT, tf32_worst, bf16);
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured,
             n: reply.series.values().map(Vec::len).sum(),
             conclusion: self.labelled(format!("{strict}; {relaxed}")),
@@ -40,7 +40,7 @@ impl QuestionRunner<'_> {
     }
 
     pub(super) fn rates(&self) -> QuestionResult {
-        let rates = self.side.host().rates().ok_or_else(|| {
+        let rates = self.driver.host().rates().ok_or_else(|| {
             QuestionError::NotRun("its driver could not compile the kernels".to_owned())
         })?;
         let mut measured = vec![
@@ -55,7 +55,7 @@ impl QuestionRunner<'_> {
             };
             format!("{name} {:.1} TFLOP/s", rate / 1e6)
         }));
-        Ok(Found {
+        Ok(QuestionMeasurements {
             n: measured.len(),
             measured,
             conclusion: self.labelled(

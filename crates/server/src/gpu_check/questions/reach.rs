@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use domain::role::experiment::{End, Measure};
 use domain::statistics::quantile;
-use worker::experiment::Seen;
+use worker::experiment::ExperimentOutcome;
 
-use super::{Found, QuestionError, QuestionResult, QuestionRunner, first, middle};
+use super::{QuestionError, QuestionMeasurements, QuestionResult, QuestionRunner, first, middle};
 use crate::gpu_check::corpus::is_stopped;
 
 /// Lifetime of a process with an endless kernel, long enough that the kernel runs.
@@ -52,7 +52,7 @@ impl QuestionRunner<'_> {
                 "guard windows do not stop every access outside: red zones and digests stay the only guard"
             }
         };
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured,
             n: 4,
             conclusion: self.labelled(conclusion.to_owned()),
@@ -91,7 +91,7 @@ impl QuestionRunner<'_> {
                 reached.join(" and ")
             )
         };
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured,
             n: 3,
             conclusion: self.labelled(conclusion),
@@ -105,8 +105,8 @@ impl QuestionRunner<'_> {
         }
         for _ in 0..KILLS {
             match self.measure(Measure::Endless, Some(ENDLESS))? {
-                Seen::Nothing(_) => {}
-                Seen::Answer(reply) => {
+                ExperimentOutcome::Failed(_) => {}
+                ExperimentOutcome::Reply(reply) => {
                     let how = reply.message.unwrap_or_else(|| reply.end.to_string());
                     return Err(QuestionError::NotRun(format!(
                         "the endless kernel ended: {how}"
@@ -117,7 +117,7 @@ impl QuestionRunner<'_> {
         }
         let (quiet_s, after_s) = (middle(&quiet), middle(&after));
         let worst = quantile(&after, 1.0).unwrap_or(f64::NAN);
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured: vec![
                 format!(
                     "undisturbed: median {quiet_s:.3} s from the start of a process to its right answer"
@@ -153,13 +153,13 @@ impl QuestionRunner<'_> {
     /// The end of a measurement that may be stopped, in words.
     fn kernel_end(&self, what: Measure) -> Result<KernelEnd, QuestionError> {
         Ok(match self.measure(what, None)? {
-            Seen::Nothing(how) => KernelEnd {
+            ExperimentOutcome::Failed(how) => KernelEnd {
                 words: how,
                 end: None,
                 arrived: false,
                 is_refused: false,
             },
-            Seen::Answer(reply) => KernelEnd {
+            ExperimentOutcome::Reply(reply) => KernelEnd {
                 words: match &reply.message {
                     Some(message) => format!("{}, {message}", reply.end),
                     None => reply.end.to_string(),

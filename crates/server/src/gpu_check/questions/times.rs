@@ -4,7 +4,9 @@
 use domain::role::experiment::Measure;
 use domain::statistics::{deviation, interval, median};
 
-use super::{Found, QuestionError, QuestionResult, QuestionRunner, first, middle, series};
+use super::{
+    QuestionError, QuestionMeasurements, QuestionResult, QuestionRunner, first, middle, series,
+};
 
 /// The share of its final time within which a kernel counts as warm.
 const WARM: f64 = 0.01;
@@ -54,7 +56,7 @@ impl QuestionRunner<'_> {
                 "the protocol's flush of twice the cache is not enough: rotate inputs over more than the cache"
             }
         };
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured,
             n,
             conclusion: format!(
@@ -81,7 +83,7 @@ impl QuestionRunner<'_> {
             "unknown: too few blocks".to_owned()
         };
         let margin = "\"faster\" must exceed the larger of 0.5% and three times that";
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured: vec![
                 format!(
                     "one kernel: median {:.2} us, deviation {:.2}%",
@@ -117,7 +119,7 @@ impl QuestionRunner<'_> {
             ),
             None => "times did not settle while they were followed: warm up longer".to_owned(),
         };
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured: vec![format!(
                 "first {first_us:.2} us, at the end {last_us:.2} us, ratio {:.3}",
                 first_us / last_us
@@ -153,7 +155,7 @@ impl QuestionRunner<'_> {
                 middle(&mhz)
             ));
         }
-        Ok(Found {
+        Ok(QuestionMeasurements {
             measured,
             n,
             conclusion: format!(

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use domain::admission::{AGREEMENT, Point, Rule, SEEDS, Spread, distance, reached};
+use domain::admission::{AGREEMENT, AdmissionRule, RuleResult, SEEDS, Spread, distance, reached};
 use domain::judge;
 use domain::role::Distribution;
 use domain::task::{Case, Role};
 
-use super::{Answer, Examiner, as_optional_f64};
+use super::{Examiner, ReferenceValues, as_optional_f64};
 use crate::evaluate::error::EvaluateError;
 use crate::evaluate::passes::{Extent, Passes};
 use crate::evaluate::roles::Reference;
@@ -20,7 +20,7 @@ impl Examiner<'_> {
         reference: &Reference<'_>,
         check: &Reference<'_>,
         case: &Case,
-    ) -> Result<Point, EvaluateError> {
+    ) -> Result<RuleResult, EvaluateError> {
         let everything = [self.passes().smoke()?, self.passes().screen(Extent::All)?].concat();
         let passes = everything
             .into_iter()
@@ -48,13 +48,13 @@ impl Examiner<'_> {
         } else {
             "; one of them is wrong, or rounds where it should not"
         };
-        Ok(Point {
-            rule: Rule::ReferencesAgree,
+        Ok(RuleResult {
+            rule: AdmissionRule::ReferencesAgree,
             subject: "reference.cu and check.cu".to_owned(),
             found: Some(found.min(f64::MAX)),
             limit: Some(limit),
             holds,
-            says: format!(
+            explanation: format!(
                 "they differ most in {place}, by {found:.2e} of {} inputs{fix}",
                 passes.len()
             ),
@@ -66,7 +66,7 @@ impl Examiner<'_> {
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
-    ) -> Result<Vec<Vec<Answer>>, EvaluateError> {
+    ) -> Result<Vec<Vec<ReferenceValues>>, EvaluateError> {
         let mut draws = Vec::new();
         for case in cases {
             let passes = (0..SEEDS)
@@ -91,9 +91,9 @@ impl Examiner<'_> {
     pub(super) fn check_spread(
         &self,
         cases: &[&Case],
-        draws: &[Vec<Answer>],
-    ) -> Result<Vec<Point>, EvaluateError> {
-        let mut points = Vec::new();
+        draws: &[Vec<ReferenceValues>],
+    ) -> Result<Vec<RuleResult>, EvaluateError> {
+        let mut results = Vec::new();
         let task = self.task();
         for output in task.tensors.iter().filter(|tensor| tensor.role != Role::In) {
             let mut whole: Option<Spread> = None;
@@ -109,13 +109,13 @@ impl Examiner<'_> {
                     None => spread,
                 });
             }
-            points.extend(
+            results.extend(
                 whole
                     .into_iter()
-                    .flat_map(|whole| whole.points(&output.name)),
+                    .flat_map(|whole| whole.rule_results(&output.name)),
             );
         }
-        Ok(points)
+        Ok(results)
     }
 
     /// Checks that the answers change when one input alone is drawn anew.
@@ -123,10 +123,10 @@ impl Examiner<'_> {
         &self,
         reference: &Reference<'_>,
         cases: &[&Case],
-    ) -> Result<Vec<Point>, EvaluateError> {
+    ) -> Result<Vec<RuleResult>, EvaluateError> {
         let task = self.task();
         let limit = task.tolerance.relative_l2;
-        let mut points = Vec::new();
+        let mut results = Vec::new();
         for (number, input) in task.tensors.iter().enumerate() {
             if input.role == Role::Out {
                 continue;
@@ -148,16 +148,18 @@ impl Examiner<'_> {
             } else {
                 "; a kernel that ignores it would pass: leave it out, or let it matter"
             };
-            points.push(Point {
-                rule: Rule::DependsOnInput,
+            results.push(RuleResult {
+                rule: AdmissionRule::DependsOnInput,
                 subject: input.name.clone(),
                 found: Some(largest.min(f64::MAX)),
                 limit: Some(limit),
                 holds,
-                says: format!("drawn anew by itself it changes the answers by {largest:.2e}{fix}"),
+                explanation: format!(
+                    "drawn anew by itself it changes the answers by {largest:.2e}{fix}"
+                ),
             });
         }
-        Ok(points)
+        Ok(results)
     }
 
     /// Checks that one element of an input changes exactly the output elements that the contract
@@ -165,9 +167,9 @@ impl Examiner<'_> {
     pub(super) fn check_declared_dependences(
         &self,
         reference: &Reference<'_>,
-    ) -> Result<Vec<Point>, EvaluateError> {
+    ) -> Result<Vec<RuleResult>, EvaluateError> {
         let task = self.task();
-        let mut points = Vec::new();
+        let mut results = Vec::new();
         for check in self.passes().sensitivity_checks()? {
             let Some((input, at)) = check.struck() else {
                 continue;
@@ -202,24 +204,24 @@ impl Examiner<'_> {
                 } else {
                     "; correct [contract] depends"
                 };
-                points.push(Point {
-                    rule: Rule::DependsAsDeclared,
+                results.push(RuleResult {
+                    rule: AdmissionRule::DependsAsDeclared,
                     subject: format!("{input} to {output}"),
                     found: as_optional_f64(outside),
                     limit: Some(0.0),
                     holds,
-                    says: format!(
+                    explanation: format!(
                         "one element of it changes {inside} elements that depend on it as declared, and {outside} others{fix}"
                     ),
                 });
             }
         }
-        Ok(points)
+        Ok(results)
     }
 }
 
 /// The mean of each output's finite values over all draws of the largest case.
-pub(super) fn mean_values(draws: &[Vec<Answer>]) -> Vec<(String, f64)> {
+pub(super) fn mean_values(draws: &[Vec<ReferenceValues>]) -> Vec<(String, f64)> {
     let mut sums: BTreeMap<&String, (f64, f64)> = BTreeMap::new();
     for (output, values) in draws.last().into_iter().flatten().flatten() {
         let (sum, count) = sums.entry(output).or_default();

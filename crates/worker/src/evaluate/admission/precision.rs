@@ -1,7 +1,7 @@
 //! The precision of the task's own kernels, and that of a kernel that computes more coarsely than
 //! the task allows. The task's tolerance must lie between the two.
 
-use domain::admission::{self, Calibration, Point, Rule};
+use domain::admission::{self, AdmissionRule, Calibration, RuleResult};
 use domain::candidate::KernelSource;
 use domain::role::{Alteration, Compiled, OutputComparison};
 use domain::task::Case;
@@ -10,7 +10,7 @@ use super::{Examiner, as_optional_f64};
 use crate::evaluate::context::SCREEN;
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
-use crate::evaluate::roles::{Allowance, Numbered, Reference};
+use crate::evaluate::roles::{Allowance, NumberedPass, Reference};
 
 /// The number of elements from which on an error norm measures rounding.
 const LEAST_ELEMENTS: u64 = 64;
@@ -23,7 +23,7 @@ impl Examiner<'_> {
         reference: &Reference<'_>,
         baseline: &Compiled,
         cases: &[&Case],
-    ) -> Result<Vec<Point>, EvaluateError> {
+    ) -> Result<Vec<RuleResult>, EvaluateError> {
         let task = self.task();
         if !task
             .tensors
@@ -45,20 +45,20 @@ impl Examiner<'_> {
         let forbidden = self.measure_error(reference, &task.baseline, baseline, &coarse)?;
         let mut worst = ("baseline.cu".to_owned(), 0.0);
         let own = self.measure_error(reference, &task.baseline, baseline, &passes)?;
-        let mut points = Vec::new();
+        let mut results = Vec::new();
         match own {
             Some(error) => worst.1 = error,
-            None => points.push(unmeasured("baseline.cu")),
+            None => results.push(unmeasured("baseline.cu")),
         }
         for (file, source) in &task.playbook {
             let Some(image) = self.context.build_default(source)? else {
-                points.push(unmeasured(file));
+                results.push(unmeasured(file));
                 continue;
             };
             match self.measure_error(reference, source, &image, &passes)? {
                 Some(error) if error > worst.1 => worst = (file.clone(), error),
                 Some(_) => {}
-                None => points.push(unmeasured(file)),
+                None => results.push(unmeasured(file)),
             }
         }
         match forbidden {
@@ -68,11 +68,11 @@ impl Examiner<'_> {
                     forbidden,
                     allowed: task.tolerance.relative_l2,
                 };
-                points.extend(calibration.points(&worst.0, &imitation));
+                results.extend(calibration.rule_results(&worst.0, &imitation));
             }
-            None => points.push(unmeasured(&imitation)),
+            None => results.push(unmeasured(&imitation)),
         }
-        Ok(points)
+        Ok(results)
     }
 
     /// The relative L2 error of a kernel over all outputs of some passes together; `None` if an
@@ -104,7 +104,7 @@ impl Examiner<'_> {
         for ((pass, plan), id) in passes.iter().zip(&planned).zip(0..) {
             let folder = outputs.path().join(format!("outputs-{id}"));
             std::fs::create_dir(&folder).map_err(storage(&folder))?;
-            numbered.push(Numbered {
+            numbered.push(NumberedPass {
                 id,
                 pass,
                 plan,
@@ -152,13 +152,14 @@ fn pool_errors(comparisons: &[OutputComparison]) -> Option<f64> {
     (elements > 0.0).then(|| (squares / elements).sqrt())
 }
 
-fn unmeasured(file: &str) -> Point {
-    Point {
-        rule: Rule::HonestInside,
+fn unmeasured(file: &str) -> RuleResult {
+    RuleResult {
+        rule: AdmissionRule::HonestInside,
         subject: file.to_owned(),
         found: None,
         limit: None,
         holds: false,
-        says: "it gives no outputs whose error could be measured; evaluate it by itself".to_owned(),
+        explanation: "it gives no outputs whose error could be measured; evaluate it by itself"
+            .to_owned(),
     }
 }

@@ -36,10 +36,10 @@ pub fn ensure_admitted(
         return Err(EvaluateError::NotAdmitted {
             task: admission.task,
             broken: admission
-                .points
+                .results
                 .iter()
                 .filter(|point| !point.holds)
-                .map(|point| format!("{}: {}", point.subject, point.says))
+                .map(|point| format!("{}: {}", point.subject, point.explanation))
                 .collect::<Vec<_>>()
                 .join("; "),
         });

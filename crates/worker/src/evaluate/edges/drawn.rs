@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use domain::problem::Problem;
 use domain::role::Key;
-use domain::task::{Range, Task, Use};
+use domain::task::{CasePurpose, Range, Task};
 
 use super::{Edges, shown, word};
 use crate::evaluate::passes::SMALL_ELEMENTS;
@@ -33,7 +33,7 @@ impl Edges<'_> {
                 break;
             }
             let dims = dims(self.task, key, turn);
-            self.add(dims, SMALL_ELEMENTS, &[Use::Drawn])?;
+            self.add(dims, SMALL_ELEMENTS, &[CasePurpose::Drawn])?;
         }
         Ok(())
     }

@@ -2,7 +2,9 @@
 //! ran candidate code.
 
 use domain::cleaning;
-use domain::role::{DeviceFault, ExecutionFacts, LaunchFacts, UnsupportedInstruction, Unwritten};
+use domain::role::{
+    DeviceFault, ExecutionFacts, LaunchFacts, UnsupportedInstruction, UnwrittenOutput,
+};
 use domain::timing::ModelledLaunch;
 
 /// Counters kept of one launch: more than there are kinds of work to count.
@@ -37,7 +39,7 @@ pub(in crate::evaluate) fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
         unwritten: facts
             .unwritten
             .into_iter()
-            .map(|unwritten| Unwritten {
+            .map(|unwritten| UnwrittenOutput {
                 tensor: cleaning::clean_name(&unwritten.tensor),
                 ..unwritten
             })

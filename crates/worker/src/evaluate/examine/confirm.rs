@@ -12,18 +12,18 @@ use super::{
 };
 use crate::evaluate::context::Context;
 use crate::evaluate::error::{EvaluateError, Rejection, StageStop, Stop, storage};
-use crate::evaluate::passes::{Against, Pass};
-use crate::evaluate::roles::{Allowance, Numbered};
+use crate::evaluate::passes::{ExpectedOutputs, Pass};
+use crate::evaluate::roles::{Allowance, NumberedPass};
 
 /// The examination whose failure is to be confirmed.
-pub(super) struct Again<'a> {
+pub(super) struct FailedExamination<'a> {
     pub context: &'a Context<'a>,
     pub inputs: &'a ExaminationInputs<'a>,
     pub allowance: Allowance,
-    pub made: &'a [Numbered<'a>],
+    pub made: &'a [NumberedPass<'a>],
 }
 
-impl Again<'_> {
+impl FailedExamination<'_> {
     /// Confirms the failure of an execution, and looks for the cause of an illegal address.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Again<'_> {
         Ok(failed.into())
     }
 
-    fn suspect(&self, failed: &FailedPass) -> Option<&Numbered<'_>> {
+    fn suspect(&self, failed: &FailedPass) -> Option<&NumberedPass<'_>> {
         let mut made = self.made.iter();
         made.find(|numbered| Some(numbered.id) == failed.id)
     }
@@ -65,7 +65,7 @@ impl Again<'_> {
             return Ok(());
         };
         let mut passes = vec![suspect.pass.clone()];
-        if suspect.pass.comparison != Against::Reference {
+        if suspect.pass.comparison != ExpectedOutputs::Reference {
             passes.insert(0, suspect.pass.original());
         }
         if fails_again(self.context, &passes, self.inputs, self.allowance)? {
@@ -96,7 +96,7 @@ impl Again<'_> {
         };
         let writable = Pass {
             placement: Placement::Weakest,
-            comparison: Against::Reference,
+            comparison: ExpectedOutputs::Reference,
             company: false,
             ..suspect.pass.clone()
         };

@@ -9,7 +9,7 @@ use domain::role::TensorData;
 use super::ExaminationInputs;
 use crate::evaluate::context::Context;
 use crate::evaluate::error::{EvaluateError, StageStop, storage};
-use crate::evaluate::roles::Numbered;
+use crate::evaluate::roles::NumberedPass;
 
 /// Compares each execution in which one input element was changed with the execution on the
 /// unchanged inputs.
@@ -18,7 +18,7 @@ use crate::evaluate::roles::Numbered;
 /// [`StageStop::Rejected`] if an output changed where it must not.
 pub(super) fn check(
     context: &Context<'_>,
-    made: &[Numbered<'_>],
+    made: &[NumberedPass<'_>],
     inputs: &ExaminationInputs<'_>,
 ) -> Result<(), StageStop> {
     for struck in made {

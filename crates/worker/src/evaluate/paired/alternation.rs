@@ -7,7 +7,7 @@ use domain::verdict::{Comparison, Outcome};
 
 use super::super::rivals::RivalTiming;
 use super::process::RoundRequest;
-use super::{Lineup, PairedComparison, Taken, exponential};
+use super::{Lineup, PairedComparison, TimedRounds, exponential};
 use crate::evaluate::error::{EvaluateError, Stop};
 
 /// The reasons why alternating processes gave no comparison.
@@ -46,7 +46,7 @@ impl PairedComparison<'_> {
             .retain(|(_, case)| case.cache == CacheState::Cold);
         self.choose_batches()?;
         let wanted = RoundRequest::exactly(ANALYSIS_PAIRS[0] / 2);
-        let mut taken = Taken::default();
+        let mut taken = TimedRounds::default();
         let mut others = Vec::new();
         for process in 0..ALTERNATIONS {
             self.measure(Lineup::Alone, process, &wanted, &mut taken)?;

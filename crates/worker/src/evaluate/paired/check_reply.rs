@@ -9,7 +9,7 @@ use domain::cleaning;
 use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::judge::{self, InfrastructureFault};
-use domain::role::{Failure, Left, Sample, TimeJob, TimeReply};
+use domain::role::{ExecutionOutcome, Failure, Sample, TimeJob, TimeReply};
 use domain::statistics::{self, ClockReading, EventTimes, TimedKernel, sample_order};
 use domain::verdict::{Access, Verdict};
 
@@ -31,7 +31,7 @@ impl PairedComparison<'_> {
         if let Some(failure) = &reply.failure {
             return Err(self.judge_failure(failure, lineup));
         }
-        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
+        let anchored = job.images.contains_key(&TimedKernel::Anchor);
         check_plan(job, reply, ticks, anchored)?;
         let mut seen = FirstOutputs::new();
         let mut readings = vec![Vec::new(); job.cases.len()];
@@ -40,9 +40,9 @@ impl PairedComparison<'_> {
             let whose = sample_order(block.order, anchored);
             for (place, sample) in whose.into_iter().zip(&block.samples) {
                 let player = lineup.kernel_in(place);
-                for number in sample.left.keys() {
+                for number in sample.outcomes.keys() {
                     // `check_plan` has checked that the indices are valid.
-                    self.check_buffers(block.case, &reply.left[*number], player, &mut seen)?;
+                    self.check_buffers(block.case, &reply.outcomes[*number], player, &mut seen)?;
                 }
                 let [begin, end] = moments.next().expect("two ticks for each sample") else {
                     unreachable!("chunks of two");
@@ -105,7 +105,7 @@ impl PairedComparison<'_> {
     fn check_buffers(
         &self,
         case: usize,
-        left: &Left,
+        outcome: &ExecutionOutcome,
         player: TimedKernel,
         seen: &mut FirstOutputs,
     ) -> Result<(), Stop> {
@@ -113,7 +113,7 @@ impl PairedComparison<'_> {
         let candidate = player == TimedKernel::Candidate;
         let invalid = |what: String| Stop::from(Verdict::InvalidRun { reason: what });
         let who = player.as_str();
-        if let Some(tensor) = &left.mutated {
+        if let Some(tensor) = &outcome.mutated {
             let tensor = cleaning::clean_name(tensor);
             return Err(if candidate {
                 Verdict::InputMutated { tensor }.into()
@@ -121,7 +121,7 @@ impl PairedComparison<'_> {
                 invalid(format!("the {who}'s {tensor} changed on case {name}"))
             });
         }
-        if let Some(buffer) = &left.overrun {
+        if let Some(buffer) = &outcome.overrun {
             let buffer = cleaning::clean_name(buffer);
             let reason = format!("the memory beside {buffer} was changed on case {name}");
             return Err(if candidate {
@@ -136,11 +136,11 @@ impl PairedComparison<'_> {
             });
         }
         let entry = self.case_by_number(case).filter(|_| candidate);
-        let verified = entry.and_then(|(name, _)| self.verified.get(&(name.clone(), left.draw)));
+        let verified = entry.and_then(|(name, _)| self.verified.get(&(name.clone(), outcome.draw)));
         let first = *seen
-            .entry((player, case, left.draw))
-            .or_insert_with(|| *verified.unwrap_or(&left.outputs));
-        if first == left.outputs {
+            .entry((player, case, outcome.draw))
+            .or_insert_with(|| *verified.unwrap_or(&outcome.outputs));
+        if first == outcome.outputs {
             return Ok(());
         }
         if self.spreads && self.roles.host.device().kind == DeviceKind::Nvidia {
@@ -175,9 +175,9 @@ fn check_plan(
     let complete = |sample: &Sample, case: usize| {
         let sets = reply.sets.get(case).copied().unwrap_or_default();
         let draws = job.cases[case].draws.len();
-        let known = sample.left.keys().all(|number| {
-            let left = reply.left.get(*number);
-            left.is_some_and(|left| left.draw < draws)
+        let known = sample.outcomes.keys().all(|number| {
+            let outcome = reply.outcomes.get(*number);
+            outcome.is_some_and(|outcome| outcome.draw < draws)
         });
         // Every execution is recorded; where memory ran out there are fewer than planned.
         let counted = u64::from(executions(sample));

@@ -55,8 +55,8 @@ impl PairedComparison<'_> {
     /// Puts the incumbent in the candidate's place. The anchor stays, because it is also timed
     /// beside candidates.
     fn with_incumbent_as_candidate(mut self, until: Instant) -> Self {
-        let side = self.sides[&TimedKernel::Incumbent].clone();
-        self.sides.insert(TimedKernel::Candidate, side);
+        let image = self.images[&TimedKernel::Incumbent].clone();
+        self.images.insert(TimedKernel::Candidate, image);
         for (_, case) in &mut self.cases {
             let plan = case.plans[&TimedKernel::Incumbent].clone();
             case.plans.insert(TimedKernel::Candidate, plan);

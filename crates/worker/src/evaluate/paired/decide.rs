@@ -8,7 +8,7 @@ use domain::statistics::{
 };
 use domain::verdict::{Outcome, Verdict};
 
-use super::{PairedComparison, SECONDS, Taken, count};
+use super::{PairedComparison, SECONDS, TimedRounds, count};
 use crate::evaluate::error::Stop;
 
 impl PairedComparison<'_> {
@@ -48,7 +48,7 @@ impl PairedComparison<'_> {
     }
 
     /// The baseline's median time of each case, over the valid rounds.
-    pub(super) fn baseline_us(&self, taken: &Taken, kept: &ValidRounds) -> Vec<f64> {
+    pub(super) fn baseline_us(&self, taken: &TimedRounds, kept: &ValidRounds) -> Vec<f64> {
         let counts = |number: usize| {
             kept.discarded
                 .iter()
@@ -69,7 +69,7 @@ impl PairedComparison<'_> {
 
     pub(super) fn select_valid_rounds(
         &self,
-        taken: &Taken,
+        taken: &TimedRounds,
         usual: &BaselineHistory,
     ) -> Result<ValidRounds, Stop> {
         let mut kept = statistics::select_valid_rounds(&taken.rounds, self.cases.len(), usual);
@@ -95,7 +95,7 @@ impl PairedComparison<'_> {
     pub(super) fn confirm(
         &self,
         kept: &ValidRounds,
-        control: &Taken,
+        control: &TimedRounds,
     ) -> Result<(DecidedComparison, Option<Noise>), Stop> {
         // The baseline's history does not apply, because the control times the incumbent alone.
         let control = self.select_valid_rounds(control, &BaselineHistory::default())?;
@@ -113,8 +113,8 @@ impl PairedComparison<'_> {
     /// Compares the ratio seen in shared processes with that of processes that run one kernel each.
     pub(super) fn compare_separate_processes(
         &self,
-        control: &Taken,
-        alone: &Taken,
+        control: &TimedRounds,
+        alone: &TimedRounds,
         shared: Interval,
     ) -> Result<Split, Stop> {
         let ratios = (0..ALTERNATIONS)
@@ -132,7 +132,7 @@ impl PairedComparison<'_> {
 
     /// The median time of each case in one process that ran a single kernel; NaN for a case without
     /// times.
-    pub(super) fn median_times(&self, taken: &Taken, process: usize) -> Vec<f64> {
+    pub(super) fn median_times(&self, taken: &TimedRounds, process: usize) -> Vec<f64> {
         let centre = |case: usize| {
             let own = taken.rounds.iter().filter(|round| round.process == process);
             let blocks = own.flat_map(|round| &round.blocks);

@@ -4,14 +4,14 @@
 use std::time::Instant;
 
 use domain::judge::{self, InfrastructureFault};
-use domain::role::{Key, MoreRounds, Sample, TimeJob, TimeReply, TimedBlock, TimedCase};
+use domain::role::{Key, NextRounds, Sample, TimeJob, TimeReply, TimedBlock, TimedCase};
 use domain::statistics::{
     self, Block, Conditions, PlannedBlock, Round, TimedInterval, TimedKernel,
 };
 use domain::timing::CacheState;
 
-use super::watch::Watch;
-use super::{DEADLINE, Lineup, PairedComparison, Taken};
+use super::watch::DeviceWatch;
+use super::{DEADLINE, Lineup, PairedComparison, TimedRounds};
 use crate::evaluate::error::{EvaluateError, Stop};
 use crate::evaluate::examine::confirm::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
@@ -61,7 +61,7 @@ impl Conversation {
             None => self.reply = Some(further),
             Some(reply) => {
                 reply.rounds.extend(further.rounds);
-                reply.left.extend(further.left);
+                reply.outcomes.extend(further.outcomes);
                 reply.failure = reply.failure.take().or(further.failure);
             }
         }
@@ -79,11 +79,11 @@ struct Session<'s, 'd> {
     /// The plan of all rounds that may be requested.
     rounds: Vec<Vec<PlannedBlock>>,
     /// The watch on the device; `None` where its condition is not needed.
-    watch: Option<Watch>,
+    watch: Option<DeviceWatch>,
 }
 
 /// The result of a session.
-struct Timed {
+struct SessionResult {
     job: TimeJob,
     reply: TimeReply,
     ticks: Vec<Instant>,
@@ -96,7 +96,7 @@ impl PairedComparison<'_> {
         lineup: Lineup,
         process: usize,
         wanted: &RoundRequest<'_>,
-        taken: &mut Taken,
+        taken: &mut TimedRounds,
     ) -> Result<(), Stop> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             return Err(InfrastructureFault("compare in the time that there is".to_owned()).into());
@@ -104,7 +104,7 @@ impl PairedComparison<'_> {
         let name = format!("{} {process} {}", lineup.as_str(), wanted.most);
         let key = self.key.derive(&["timing", &name]);
         let mut session = self.session(lineup, process, wanted, key);
-        session.watch = Some(Watch::begin(&self.roles, &name.replace(' ', "-")));
+        session.watch = Some(DeviceWatch::begin(&self.roles, &name.replace(' ', "-")));
         let timed = session.ask()?;
         if let Err(stop) = self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup) {
             let compared = timed.job.rounds.iter().flatten();
@@ -171,7 +171,7 @@ impl PairedComparison<'_> {
 impl Session<'_, '_> {
     /// Runs the role. A process that dies is replaced once: if two die on a healthy device, the candidate
     /// is the reason.
-    fn ask(&mut self) -> Result<Timed, Stop> {
+    fn ask(&mut self) -> Result<SessionResult, Stop> {
         let Roles {
             host, cancellation, ..
         } = self.comparison.roles;
@@ -190,7 +190,7 @@ impl Session<'_, '_> {
             (conversation, answer) = self.attempt()?;
         }
         match (answer.reply, conversation.reply) {
-            (Ok(()), Some(reply)) if reply.device == *host.device() => Ok(Timed {
+            (Ok(()), Some(reply)) if reply.device == *host.device() => Ok(SessionResult {
                 job: conversation.job,
                 reply,
                 ticks: answer.ticks,
@@ -247,7 +247,7 @@ impl Session<'_, '_> {
         conversation: &mut Conversation,
         reply: TimeReply,
         ticks: &[Instant],
-    ) -> Option<MoreRounds> {
+    ) -> Option<NextRounds> {
         let last = conversation.dismissed || reply.failure.is_some();
         conversation.add(reply);
         if last {
@@ -263,7 +263,7 @@ impl Session<'_, '_> {
         }
         conversation.dismissed = rounds.is_empty();
         conversation.job.rounds.extend_from_slice(&rounds);
-        Some(MoreRounds { rounds })
+        Some(NextRounds { rounds })
     }
 
     /// The unscored rounds; empty if they are not wanted, if the last rounds were cut off by the
@@ -314,7 +314,7 @@ impl Session<'_, '_> {
 
     /// The rounds of a valid reply, each with the device's condition meanwhile.
     fn rounds_of(&self, job: &TimeJob, reply: &TimeReply, ticks: &[Instant]) -> Vec<Round> {
-        let anchored = job.sides.contains_key(&TimedKernel::Anchor);
+        let anchored = job.images.contains_key(&TimedKernel::Anchor);
         let mut ticks = ticks.chunks_exact(2);
         let mut conditions_of = |block: &TimedBlock| {
             let Some(watch) = &self.watch else {
@@ -329,7 +329,7 @@ impl Session<'_, '_> {
                     until_ns: watch.nanoseconds(ends[1]),
                 })
                 .collect::<Vec<_>>();
-            statistics::summarise_conditions(watch.glimpses(), &moments)
+            statistics::summarise_conditions(watch.device_samples(), &moments)
         };
         let rounds = reply.rounds.iter().map(|blocks| Round {
             process: self.process,
@@ -344,7 +344,7 @@ impl Session<'_, '_> {
 
 /// The number of executions in a sample.
 pub fn executions(sample: &Sample) -> u32 {
-    let counts = sample.left.values().copied();
+    let counts = sample.outcomes.values().copied();
     counts.fold(0, u32::saturating_add)
 }
 

@@ -6,7 +6,7 @@ use domain::role::TimedCase;
 use domain::statistics::{self, Block, PlannedBlock, Round};
 use domain::timing::{MeasuredTime, ModelledTime, Timing};
 
-use super::{PairedComparison, Taken, count, max_batch};
+use super::{PairedComparison, TimedRounds, count, max_batch};
 
 /// The number of rounds in the unscored state of the cache. They follow the last interim analysis,
 /// in the first process of a comparison. Each kernel gets twice as many times as there are rounds.
@@ -55,7 +55,7 @@ impl PairedComparison<'_> {
     }
 
     /// The times of one kernel; `times` selects its two times of a block.
-    pub(super) fn timing(&self, taken: &Taken, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
+    pub(super) fn timing(&self, taken: &TimedRounds, times: impl Fn(&Block) -> [f64; 2]) -> Timing {
         let measured = |rounds: &[Round], first: usize, cases: &[(String, TimedCase)]| {
             let entries = cases.iter().enumerate();
             let times = entries.map(|(number, (name, case))| {

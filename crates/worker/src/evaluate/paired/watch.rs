@@ -7,7 +7,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use domain::role::{DeviceSample, MoreWatching, WatchJob, WatchReply};
+use domain::role::{DeviceSample, NextWatch, WatchJob, WatchReply};
 use rustix::time::{ClockId, clock_gettime};
 
 use crate::evaluate::roles::Roles;
@@ -18,14 +18,14 @@ use crate::supervise;
 const EVERY: Duration = Duration::from_millis(20);
 /// The samples after which the watcher replies unasked, a little over a minute; no timing takes
 /// longer.
-const MOST: u32 = 4000;
+const MAX_SAMPLES: u32 = 4000;
 /// Wall time in which the watcher starts or replies.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The watcher's longest lifetime.
 const DEADLINE: Duration = Duration::from_secs(100);
 
 /// A running watch. It ends when this value is dropped.
-pub struct Watch {
+pub struct DeviceWatch {
     /// The common prefix of the files whose creation makes the watcher reply.
     name: PathBuf,
     /// The number of replies requested so far.
@@ -36,12 +36,12 @@ pub struct Watch {
     watching: bool,
     /// True if the watcher gave up or stopped answering.
     lost: bool,
-    glimpses: Vec<DeviceSample>,
+    device_samples: Vec<DeviceSample>,
     began: Instant,
     began_ns: u64,
 }
 
-impl Watch {
+impl DeviceWatch {
     /// Starts to watch; `name` distinguishes its files.
     pub fn begin(roles: &Roles<'_>, name: &str) -> Self {
         let (began, began_ns) = (Instant::now(), now());
@@ -53,8 +53,8 @@ impl Watch {
         let cancellation = roles.cancellation.clone();
         let job = WatchJob {
             uuid: roles.host.device().uuid.clone(),
-            every_ms: u32::try_from(EVERY.as_millis()).expect("a few milliseconds"),
-            most: MOST,
+            interval_ms: u32::try_from(EVERY.as_millis()).expect("a few milliseconds"),
+            max_samples: MAX_SAMPLES,
             stop: stop_file(&name, 0),
         };
         let (tell, replies) = channel();
@@ -63,13 +63,13 @@ impl Watch {
         thread::spawn(move || {
             let mut over = false;
             let ended = supervise::converse(&program, &job, bounds, &cancellation, |reply, _| {
-                let blind = matches!(reply, WatchReply::Blind { .. });
-                if over || tell.send(reply).is_err() || blind {
+                let unavailable = matches!(reply, WatchReply::Unavailable { .. });
+                if over || tell.send(reply).is_err() || unavailable {
                     return None;
                 }
                 let stop = wanted.recv().ok();
                 over = stop.is_none();
-                Some(MoreWatching { stop })
+                Some(NextWatch { stop })
             });
             if let Err(fault) = ended {
                 tracing::debug!("failed to {fault}");
@@ -82,7 +82,7 @@ impl Watch {
             further,
             watching: true,
             lost: false,
-            glimpses: Vec::new(),
+            device_samples: Vec::new(),
             began,
             began_ns,
         }
@@ -101,8 +101,10 @@ impl Watch {
             .then(|| self.replies.recv_timeout(PATIENCE).ok())
             .flatten();
         match reply {
-            Some(WatchReply::Seen { glimpses }) => self.glimpses.extend(glimpses),
-            Some(WatchReply::Blind { reason }) => {
+            Some(WatchReply::Samples { device_samples }) => {
+                self.device_samples.extend(device_samples);
+            }
+            Some(WatchReply::Unavailable { reason }) => {
                 tracing::debug!("the device is not watched while timing: {reason}");
                 self.lost = true;
             }
@@ -127,8 +129,8 @@ impl Watch {
     }
 
     /// The samples collected so far, in order.
-    pub fn glimpses(&self) -> &[DeviceSample] {
-        &self.glimpses
+    pub fn device_samples(&self) -> &[DeviceSample] {
+        &self.device_samples
     }
 
     /// A moment of this process on the clock of the samples.
@@ -138,7 +140,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for DeviceWatch {
     fn drop(&mut self) {
         if self.watching {
             // A watcher that misses the file replies unasked within its lifetime.

@@ -3,7 +3,7 @@
 
 use domain::problem::Problem;
 use domain::role::{Alteration, Distribution, TensorData};
-use domain::task::{Case, Role, Use};
+use domain::task::{Case, CasePurpose, Role};
 
 use super::{Pass, Passes, bases, elements};
 use crate::evaluate::passes::SMALL_ELEMENTS;
@@ -17,7 +17,7 @@ impl Passes<'_> {
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn untimed_score_cases(&self) -> Result<Vec<Vec<Pass>>, Problem> {
-        let cases = self.cases().filter(|case| case.is_for(Use::Score));
+        let cases = self.cases().filter(|case| case.is_for(CasePurpose::Score));
         cases
             .map(|case| {
                 let mut passes = self.last_elements(case)?;
@@ -72,7 +72,7 @@ impl Passes<'_> {
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn drawn(&self) -> Result<Vec<Pass>, Problem> {
-        let cases = self.cases().filter(|case| case.is_for(Use::Drawn));
+        let cases = self.cases().filter(|case| case.is_for(CasePurpose::Drawn));
         cases
             .enumerate()
             .map(|(turn, case)| Ok(self.ordinary(case)?.on(bases(turn))))

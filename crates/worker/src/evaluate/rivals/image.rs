@@ -10,7 +10,7 @@ use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, Incumbent};
 use domain::judge;
 use domain::plan::Configuration;
-use domain::role::{Compiled, Contents, ExecutionPurpose, Image, Side};
+use domain::role::{Compiled, Contents, ExecutionPurpose, Image, RunnableImage};
 use domain::task::ImageRival;
 use domain::verdict::Verdict;
 use gpu::cubin::Cubin;
@@ -117,7 +117,7 @@ fn plan_image(
     }
     Ok(ComparedKernel {
         digest: compiled.image.code_digest,
-        side: Side::from(compiled),
+        image: RunnableImage::from(compiled),
         plans,
     })
 }

@@ -4,7 +4,7 @@
 use domain::control::{self, Control};
 use domain::evaluation::{CaseLaunches, EvaluationStage};
 use domain::judge::{self, CaseBlocks};
-use domain::role::{ExecutionFacts, KernelResources, Side};
+use domain::role::{ExecutionFacts, KernelResources, RunnableImage};
 use domain::seeds::SeedFamily;
 use domain::statistics::{Floor, ensure_repeat_agrees, reason_to_repeat};
 use domain::task::ScoredCache;
@@ -111,7 +111,7 @@ pub(in crate::evaluate) fn paired<'a>(
 ) -> Result<PairedComparison<'a>, EvaluateError> {
     let kernel = ComparedKernel {
         digest: candidate.source.candidate_digest(&candidate.configuration),
-        side: Side::from(compiled),
+        image: RunnableImage::from(compiled),
         plans: candidate.plans.clone(),
     };
     prepare(context, kernel, LARGE, executions, opponent)

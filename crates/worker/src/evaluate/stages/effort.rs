@@ -15,13 +15,13 @@ use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::plan::{ResolvedPlan, ResolvedStep};
 use domain::role::{Compiled, ExecutionFacts};
-use domain::task::{Case, Use};
+use domain::task::{Case, CasePurpose};
 
 use crate::evaluate::context::{Context, LARGE};
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::facts::Report;
 use crate::evaluate::passes::Pass;
-use crate::evaluate::roles::{Allowance, Numbered};
+use crate::evaluate::roles::{Allowance, NumberedPass};
 
 /// The effort limit as a multiple of the baseline's whole execution.
 const BASELINE_FACTOR: u64 = 64;
@@ -117,7 +117,7 @@ pub(in crate::evaluate) fn count_baseline(
 
 /// Returns true if the baseline's work on a case is counted.
 fn is_counted(case: &Case) -> bool {
-    !case.uses.is_empty() && !case.is_for(Use::Drawn)
+    !case.uses.is_empty() && !case.is_for(CasePurpose::Drawn)
 }
 
 /// The file of a baseline's counts, named by everything that they depend on.
@@ -150,7 +150,7 @@ fn count(
             .resolve(context.task, &case.dims, &configuration, limits);
         let Ok(plan) = plan else { continue };
         let pass = context.passes().ordinary(case)?;
-        let numbered = [Numbered {
+        let numbered = [NumberedPass {
             id: 0,
             pass: &pass,
             plan: &plan,

@@ -16,8 +16,8 @@ use crate::evaluate::context::{Context, SMALL};
 use crate::evaluate::error::{Rejection, StageStop};
 use crate::evaluate::examine::{cleaned, execution_context};
 use crate::evaluate::facts::{Facts, Report};
-use crate::evaluate::passes::Against;
-use crate::evaluate::roles::{Numbered, execution, number_from_zero, run_job_of};
+use crate::evaluate::passes::ExpectedOutputs;
+use crate::evaluate::roles::{NumberedPass, execution, number_from_zero, run_job_of};
 use crate::host::{Host, Prescreener};
 use crate::supervise::{Answer, SuperviseError};
 
@@ -25,7 +25,7 @@ use crate::supervise::{Answer, SuperviseError};
 const STAGE: &str = "pre-screen";
 
 /// The reasons why no further execution is made.
-enum End {
+enum PrescreenEnd {
     /// The emulated device proved that a rule is broken.
     Proved(Box<Verdict>),
     /// The pre-screen cannot go on, for this reason.
@@ -95,11 +95,11 @@ fn run(
     });
     match progress.end.or_else(|| end_of_process(ended, cap)) {
         None => Ok(()),
-        Some(End::Proved(verdict)) => Err(StageStop::Rejected(Rejection {
+        Some(PrescreenEnd::Proved(verdict)) => Err(StageStop::Rejected(Rejection {
             verdict,
             family: context.family(),
         })),
-        Some(End::Cut(why)) => {
+        Some(PrescreenEnd::Cut(why)) => {
             let reason = format!("after {count} of {planned} executions: {why}");
             facts.note_not_run(ProtocolPart::Prescreen, reason);
             Ok(())
@@ -108,7 +108,10 @@ fn run(
 }
 
 /// The reason why the process ended, if it was not told to.
-fn end_of_process(ended: Result<Answer<()>, SuperviseError>, cap: Duration) -> Option<End> {
+fn end_of_process(
+    ended: Result<Answer<()>, SuperviseError>,
+    cap: Duration,
+) -> Option<PrescreenEnd> {
     let why = match ended {
         Ok(answer) => match answer.reply {
             Ok(()) => return None,
@@ -123,18 +126,18 @@ fn end_of_process(ended: Result<Answer<()>, SuperviseError>, cap: Duration) -> O
             "its process could not work; the worker's log says why".to_owned()
         }
     };
-    Some(End::Cut(why))
+    Some(PrescreenEnd::Cut(why))
 }
 
 /// The executions reported so far.
 struct Progress<'a> {
     task: &'a Task,
     device: &'a Host,
-    asked: &'a [Numbered<'a>],
+    asked: &'a [NumberedPass<'a>],
     made: Vec<Prescreened>,
     /// The findings of the execution that proved something.
     findings: Vec<Finding>,
-    end: Option<End>,
+    end: Option<PrescreenEnd>,
 }
 
 impl Progress<'_> {
@@ -142,7 +145,7 @@ impl Progress<'_> {
     fn handle_reply(&mut self, reply: RunReply) -> Next {
         if reply.device != *self.device.device() {
             let other = format!("its process used {}", reply.device);
-            self.end = Some(End::Cut(other));
+            self.end = Some(PrescreenEnd::Cut(other));
         }
         for facts in reply.executions {
             if self.end.is_none() {
@@ -156,10 +159,10 @@ impl Progress<'_> {
     }
 
     /// Judges one execution and records it, unless it ends the pre-screen.
-    fn judge(&mut self, facts: ExecutionFacts) -> Option<End> {
+    fn judge(&mut self, facts: ExecutionFacts) -> Option<PrescreenEnd> {
         let asked = self.asked.get(self.made.len());
         let Some(asked) = asked.filter(|asked| asked.id == facts.id) else {
-            return Some(End::Cut(
+            return Some(PrescreenEnd::Cut(
                 "its process made another execution than it was asked".to_owned(),
             ));
         };
@@ -168,19 +171,19 @@ impl Progress<'_> {
         if let Some(verdict) = judged {
             self.record(asked);
             self.findings = facts.findings;
-            return Some(End::Proved(Box::new(verdict)));
+            return Some(PrescreenEnd::Proved(Box::new(verdict)));
         }
         let case = &asked.pass.case;
         if let Some(lacking) = facts.unsupported {
             let line = lacking.line.map(|line| format!(" of line {line}"));
-            return Some(End::Cut(format!(
+            return Some(PrescreenEnd::Cut(format!(
                 "the emulated device lacks {}{}",
                 lacking.opcode,
                 line.unwrap_or_default()
             )));
         }
         if let Some(found) = facts.findings.first() {
-            return Some(End::Cut(match found.kind {
+            return Some(PrescreenEnd::Cut(match found.kind {
                 FindingKind::Hang => format!(
                     "case {case} took more than {SMALL} thread instructions, which proves nothing of \
                      another device"
@@ -193,7 +196,7 @@ impl Progress<'_> {
             }));
         }
         if let Some(fault) = facts.fault {
-            return Some(End::Cut(format!(
+            return Some(PrescreenEnd::Cut(format!(
                 "case {case} does not run on {}: {} from {}",
                 self.device.device().name,
                 fault.name,
@@ -204,11 +207,11 @@ impl Progress<'_> {
         None
     }
 
-    fn record(&mut self, asked: &Numbered<'_>) {
+    fn record(&mut self, asked: &NumberedPass<'_>) {
         self.made.push(Prescreened {
             case: asked.pass.case.clone(),
             distribution: asked.pass.distribution,
-            rescheduled: asked.pass.comparison == Against::Rescheduled,
+            rescheduled: asked.pass.comparison == ExpectedOutputs::Rescheduled,
         });
     }
 }

@@ -8,7 +8,7 @@ use domain::role::ExecutionPurpose;
 use crate::evaluate::context::{Context, SCORE, SCORE_INPUTS};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::Report;
-use crate::evaluate::passes::{Against, Pass};
+use crate::evaluate::passes::{ExpectedOutputs, Pass};
 
 /// Executions of each score case whose time is taken alone, on silicon: at least 30 make a median
 /// worth comparing.
@@ -48,7 +48,7 @@ fn sampled_passes(context: &Context<'_>) -> Result<Vec<Pass>, Problem> {
         let draws = timed.iter().filter(|pass| pass.case == first.case).count();
         passes.extend((1..SAMPLES.div_ceil(draws as u64)).map(|repetition| Pass {
             poison: first.poison.wrapping_add(repetition),
-            comparison: Against::Itself,
+            comparison: ExpectedOutputs::Itself,
             ..first.clone()
         }));
     }

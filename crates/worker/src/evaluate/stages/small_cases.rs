@@ -10,7 +10,7 @@ use domain::task::Task;
 use crate::evaluate::context::{Context, DRAWN, REPEAT, SCREEN, SMOKE};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::Report;
-use crate::evaluate::passes::{Against, Extent, Pass, Repetition};
+use crate::evaluate::passes::{ExpectedOutputs, Extent, Pass, Repetition};
 
 /// Drawn shapes that share the time of one job.
 const DRAWN_TOGETHER: usize = 16;
@@ -29,7 +29,7 @@ pub(in crate::evaluate) fn examine(
         let screen = passes.screen(extent)?;
         let mut repeat = passes.repeats(extent)?;
         if !uses_fragments(inputs.compiled) {
-            repeat.retain(|pass| pass.comparison != Against::Relaid);
+            repeat.retain(|pass| pass.comparison != ExpectedOutputs::Relaid);
         }
         let repeat = with_originals(context.task, repeat);
         let mut stages = vec![(SMOKE, smoke), (SCREEN, screen), (REPEAT, repeat)];
