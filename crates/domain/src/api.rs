@@ -130,6 +130,9 @@ pub struct WorkerView {
     pub seen_at: DateTime<Utc>,
     /// The candidate it evaluates.
     pub evaluating: Option<CandidateId>,
+    /// True if it takes no further job and is to leave.
+    #[serde(default)]
+    pub draining: bool,
     /// Until when it gets no job, because the last ones that it took all ended in faults.
     #[serde(default)]
     pub suspended_until: Option<DateTime<Utc>>,

@@ -86,6 +86,7 @@ id!(WorkerId, "work", "worker");
 id!(PromotionId, "promo", "promotion");
 id!(InsightId, "ins", "insight");
 id!(CallId, "call", "call");
+id!(TokenId, "tok", "token");
 
 fn version_seven(now: DateTime<Utc>, rng: &mut impl Rng) -> Uuid {
     let mut random = [0_u8; 10];

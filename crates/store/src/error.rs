@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::path::PathBuf;
 
-use domain::id::{JobId, RunId};
+use domain::id::{JobId, RunId, WorkerId};
 
 /// An error of the store. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub enum StoreError {
     },
     /// A worker of another version.
     #[error(
-        "register the worker: it speaks version {found} of the evaluation protocol and this service version {wanted}; run the same release on both"
+        "let the worker join: it speaks version {found} of the evaluation protocol and this service version {wanted}; {}", update(*found, *wanted)
     )]
     WrongEvaluator {
         /// The worker's version.
@@ -110,6 +110,39 @@ pub enum StoreError {
         /// The service's.
         wanted: u32,
     },
+    /// The worker, lease or bundle belongs to another token.
+    #[error("use {subject} {id}: it belongs to another token; send the request with that one")]
+    NotYours {
+        /// The kind of thing, such as "worker".
+        subject: &'static str,
+        /// Its id.
+        id: String,
+    },
+    /// The worker is to leave.
+    #[error(
+        "lend {worker} a job: it was drained; it may leave, and takes work again once it is started again"
+    )]
+    Drained {
+        /// The worker.
+        worker: WorkerId,
+    },
+    /// A usable token has this name.
+    #[error(
+        "create a token {name:?}: a usable token has this name; revoke that one first, or choose another name"
+    )]
+    TokenNameTaken {
+        /// The name.
+        name: String,
+    },
+}
+
+/// Says which side of a version skew is older.
+fn update(found: u32, wanted: u32) -> &'static str {
+    if found < wanted {
+        "update the worker's program, so that both are of the same release"
+    } else {
+        "update the service's program, so that both are of the same release"
+    }
 }
 
 const SQLITE_BUSY: u32 = 5;

@@ -311,7 +311,7 @@ impl Store {
     }
 
     /// Commits. Wakes those that wait for changes only if `news` is set.
-    async fn commit_quietly(
+    pub(crate) async fn commit_quietly(
         &self,
         tx: sqlx::Transaction<'static, sqlx::Sqlite>,
         news: bool,

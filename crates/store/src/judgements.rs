@@ -60,8 +60,8 @@ pub(crate) async fn record(
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at, device_us, control) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)",
+         unmet_phases, created_at, device_us, control, bundle) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -83,6 +83,7 @@ pub(crate) async fn record(
     .bind(micros(now))
     .bind(device_us(evaluation))
     .bind(control(evaluation))
+    .bind(evaluation.evidence.map(|bundle| bundle.to_string()))
     .execute(&mut *tx)
     .await
     .context("record an evaluation")?;

@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod calls;
 mod candidates;
 mod error;
@@ -38,6 +39,7 @@ use sqlx::sqlite::{
 use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction, query};
 use tokio::sync::watch;
 
+pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
 pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, WrittenText};
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;

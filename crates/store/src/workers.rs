@@ -41,6 +41,7 @@ struct WorkerRow {
     device: String,
     toolchain: String,
     seen_at: i64,
+    draining: bool,
     suspended_until: Option<i64>,
     evaluating: Option<Uuid>,
 }
@@ -57,6 +58,20 @@ impl Store {
         registration: &Registration,
         now: DateTime<Utc>,
     ) -> Result<Registered, StoreError> {
+        self.register_as(registration, None, now).await
+    }
+
+    /// The same for a worker of an owner, who alone may take leases as this worker. Leases of another
+    /// owner's worker do not return to the queue, whatever name it has.
+    ///
+    /// # Errors
+    /// As [`Store::register`].
+    pub async fn register_as(
+        &self,
+        registration: &Registration,
+        owner: Option<&str>,
+        now: DateTime<Utc>,
+    ) -> Result<Registered, StoreError> {
         if registration.evaluator != EVALUATOR_VERSION {
             return Err(StoreError::WrongEvaluator {
                 found: registration.evaluator,
@@ -68,11 +83,13 @@ impl Store {
         let held: Vec<(Uuid, Uuid, Uuid, String)> = query_as(
             "SELECT j.id, j.run, j.candidate, j.stage FROM jobs j JOIN workers w ON w.id = j.worker \
              WHERE j.state = 'leased' AND w.name = $1 AND w.device_uuid = $2 \
-             AND (w.instance IS NULL OR $3 IS NULL OR w.instance = $3) ORDER BY j.id",
+             AND (w.instance IS NULL OR $3 IS NULL OR w.instance = $3) \
+             AND w.owner IS NOT DISTINCT FROM $4 ORDER BY j.id",
         )
         .bind(&registration.name)
         .bind(&registration.device.uuid)
         .bind(&registration.instance)
+        .bind(owner)
         .fetch_all(&mut *tx)
         .await
         .context("find an earlier worker's leases")?;
@@ -82,8 +99,8 @@ impl Store {
         }
         query(
             "INSERT INTO workers (id, name, device_name, device_uuid, device, toolchain, \
-             evaluator, registered_at, seen_at, instance) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9)",
+             evaluator, registered_at, seen_at, instance, owner) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)",
         )
         .bind(id.uuid())
         .bind(&registration.name)
@@ -94,6 +111,7 @@ impl Store {
         .bind(i64::from(registration.evaluator))
         .bind(micros(now))
         .bind(&registration.instance)
+        .bind(owner)
         .execute(&mut *tx)
         .await
         .context("register a worker")?;
@@ -107,7 +125,7 @@ impl Store {
     /// The database fails.
     pub async fn workers(&self, now: DateTime<Utc>) -> Result<Vec<WorkerView>, StoreError> {
         let rows: Vec<WorkerRow> = query_as(
-            "SELECT id, name, device, toolchain, seen_at, suspended_until, (SELECT j.candidate FROM jobs j \
+            "SELECT id, name, device, toolchain, seen_at, draining, suspended_until, (SELECT j.candidate FROM jobs j \
              WHERE j.worker = w.id AND j.state = 'leased' ORDER BY j.id LIMIT 1) AS evaluating \
              FROM workers w WHERE seen_at >= $1 ORDER BY seen_at DESC, id DESC LIMIT 200",
         )
@@ -127,6 +145,7 @@ impl Store {
                     toolchain: row.toolchain,
                     alive: seen_at >= now - ALIVE,
                     seen_at,
+                    draining: row.draining,
                     evaluating: row.evaluating.map(CandidateId::from),
                     suspended_until: row
                         .suspended_until

@@ -368,6 +368,9 @@ async fn an_unknown_worker_and_one_of_another_version_are_refused() {
     };
     let refused = lab.store.register(&registration, at(1)).await.unwrap_err();
     assert!(refused.to_string().contains("same release"), "{refused}");
+    // The test's worker speaks the newer version.
+    let update = "update the service's program";
+    assert!(refused.to_string().contains(update), "{refused}");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@
     reason = "the tests' own preparations fail the test too"
 )]
 
+mod access;
 mod calls;
 mod fixture;
 mod health;

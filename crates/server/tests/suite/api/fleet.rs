@@ -163,7 +163,7 @@ async fn a_worker_of_another_release_is_turned_away() {
     assert_snapshot!(shown.replace(&ours, "this service version OURS;"), @r#"
     409 Conflict
     {
-      "detail": "register the worker: it speaks version 999 of the evaluation protocol and this service version OURS; run the same release on both",
+      "detail": "let the worker join: it speaks version 999 of the evaluation protocol and this service version OURS; update the service's program, so that both are of the same release",
       "status": 409,
       "title": "Wrong release",
       "type": "/problems/wrong-release"
