@@ -618,6 +618,37 @@ it("a link to a line opens the candidate at that line", async () => {
   assert.ok(top >= 0 && top < height, `line 72 is at ${top} px of ${height} px`);
 });
 
+it("a browser signs in with a token, and is asked again when its session ends", async () => {
+  service.token = "kw_right";
+  await open("/runs/new");
+  const field = page.getByLabel("Token of this service");
+  await field.fill("kw_wrong");
+  assert.equal(await field.getAttribute("type"), "password");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").getByText("no token of this service has this secret").waitFor();
+  await page.screenshot({ path: "screenshots/sign-in.png" });
+  await assertFits(page);
+  await field.fill("kw_right");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  // The page that was wanted, not the first one.
+  await page.getByRole("button", { name: "Launch" }).waitFor();
+  assert.match(await page.getByRole("banner").innerText(), /1 worker[\s\S]*ada \(admin\)/);
+  service.signedIn = false;
+  await page.goto(`${service.origin}/`);
+  await field.waitFor();
+  await field.fill("kw_right");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  service.signedIn = false;
+  await page.getByRole("link", { name: "row-softmax playbook" }).click();
+  await field.waitFor();
+  await field.fill("kw_right");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await field.waitFor();
+  assert.equal(await page.getByRole("link", { name: "row-softmax playbook" }).count(), 0);
+});
+
 it("the list is filtered by name, task, method and state", async () => {
   await open("/");
   await page.getByRole("searchbox").fill("attention");

@@ -1,25 +1,35 @@
 // The service itself, with a worker, for tests that want the real thing.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 
 const ROOT = fileURLToPath(new URL("../../", import.meta.url));
 const PROGRAM = join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debug", "kernelwright");
 
 export class Kernelwright {
-  /** Starts a service with `files` in its data folder; `models.toml` there names its models. */
-  static async start(files = {}) {
+  /**
+   * Starts a service with `files` in its data folder; `models.toml` there names its models. With a
+   * `scope` it has no worker, asks for tokens, and `token` is one of that scope.
+   */
+  static async start(files = {}, { scope = null } = {}) {
     assert.ok(existsSync(PROGRAM), `there is no ${PROGRAM}: run cargo build --workspace`);
     const made = new Kernelwright();
     made.folder = await mkdtemp(join(tmpdir(), "kernelwright-"));
     for (const [name, text] of Object.entries(files)) await writeFile(join(made.folder, name), text);
     const { KERNELWRIGHT_MODELS: _, ...environment } = process.env;
-    made.child = spawn(PROGRAM, ["serve", "--listen", "127.0.0.1:0", "--data", made.folder, "--with-local-worker"], {
+    if (scope !== null) {
+      const create = ["token", "create", "--name", "browser", "--scope", scope, "--data", made.folder];
+      const { stdout } = await promisify(execFile)(PROGRAM, create, { env: environment });
+      made.token = stdout.trim();
+    }
+    const worker = scope === null ? ["--with-local-worker"] : [];
+    made.child = spawn(PROGRAM, ["serve", "--listen", "127.0.0.1:0", "--data", made.folder, ...worker], {
       cwd: made.folder,
       env: environment,
       stdio: ["ignore", "pipe", "pipe"],

@@ -21,6 +21,9 @@ export class Service {
     this.problem = null;
     /** Answers requests for new runs with a problem while set. */
     this.refusal = null;
+    /** The token that the service asks for, and whether the browser has signed in with it. */
+    this.token = null;
+    this.signedIn = false;
     this.readers = new Set();
     /** Workers that the service's health counts. */
     this.workers = 1;
@@ -77,9 +80,11 @@ export class Service {
   }
 
   #api(request, response, url) {
-    if (this.problem) return send(response, this.problem.status, this.problem);
-    const { world } = this;
     const [, , , collection, id, part] = url.pathname.split("/");
+    if (collection === "session") return void this.#session(request, response);
+    if (this.problem) return send(response, this.problem.status, this.problem);
+    if (this.token && !this.signedIn) return send(response, 401, problem(401, "no-token", "No token", "this service asks for a token"));
+    const { world } = this;
     if (collection === "health") return send(response, 200, { version: "0.1.0", workers: this.workers, queued: 1 });
     if (request.method === "POST" && id === undefined && collection === "runs" && this.refusal) return send(response, this.refusal.status, this.refusal);
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
@@ -112,6 +117,26 @@ export class Service {
     }
   }
 
+  /** What the API says of the browser's session. */
+  session() {
+    const signed = this.token !== null && this.signedIn;
+    return { required: this.token !== null, name: signed ? "ada" : null, scope: signed ? "admin" : null };
+  }
+
+  async #session(request, response) {
+    if (request.method === "DELETE") {
+      this.signedIn = false;
+      return response.writeHead(204).end();
+    }
+    if (request.method === "POST") {
+      let body = "";
+      for await (const part of request) body += part;
+      if (JSON.parse(body).token !== this.token) return send(response, 401, problem(401, "wrong-token", "Wrong token", "no token of this service has this secret"));
+      this.signedIn = true;
+    }
+    send(response, 200, this.session());
+  }
+
   #events(request, response, url, run) {
     const after = Number(request.headers["last-event-id"] ?? url.searchParams.get("after") ?? 0);
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
@@ -142,6 +167,10 @@ function frame(event) {
 function send(response, status, value) {
   response.writeHead(status, { "content-type": status < 400 ? "application/json" : "application/problem+json" });
   response.end(JSON.stringify(value));
+}
+
+function problem(status, code, title, detail) {
+  return { type: `/problems/${code}`, title, status, detail };
 }
 
 function unknown(response, subject, id) {

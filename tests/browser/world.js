@@ -379,6 +379,7 @@ function crew({ devices }) {
     alive: true,
     seen_at: at(779),
     evaluating: null,
+    draining: false,
     suspended_until: number === 0 ? "2026-11-21T14:20:00Z" : null,
   });
   return devices.map(worker);

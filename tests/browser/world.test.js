@@ -7,6 +7,7 @@ import { it } from "node:test";
 
 import { Ajv2020 } from "ajv/dist/2020.js";
 
+import { Service } from "./service.js";
 import { accept, answer, BEST, detail, draft, promote, propose, settled, timedInTurn, world } from "./world.js";
 
 const api = JSON.parse(readFileSync(new URL("../../crates/server/openapi.json", import.meta.url), "utf8"));
@@ -44,6 +45,16 @@ it("the world's values are the API's", () => {
   assertSpeaks("DeviceView", made.devices.devices);
   assertSpeaks("ControlTally", made.devices.devices.map((device) => device.controls));
   assertSpeaks("CandidateDetail", made.nodes.map((node) => detail(made.nodes, node, made.live)));
+});
+
+it("and so is who has signed in", () => {
+  const service = new Service(world());
+  const views = [service.session()];
+  service.token = "kw_right";
+  views.push(service.session());
+  service.signedIn = true;
+  views.push(service.session());
+  assertSpeaks("SessionView", views);
 });
 
 it("and so is what becomes of them", () => {

@@ -1,6 +1,7 @@
 //! The command line's grammar: commands, arguments, defaults and their help texts. The module
 //! `commands` carries them out.
 
+mod access;
 mod device;
 mod init;
 mod kernel;
@@ -13,6 +14,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
+pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
 pub use self::init::{Extents, InitArgs};
 pub use self::kernel::{
@@ -25,7 +27,8 @@ pub use self::run::{
 };
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
-    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand,
+    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand, WorkerDrainArgs,
+    WorkerListArgs,
 };
 pub use self::sweep::SweepArgs;
 
@@ -62,9 +65,12 @@ pub struct Cli {
 pub enum Command {
     /// Serve the HTTP API and the dashboard.
     Serve(ServeArgs),
-    /// Evaluate candidates for a service.
+    /// Evaluate candidates for a service, or list and drain its workers.
     #[command(subcommand)]
     Worker(WorkerCommand),
+    /// Create, list or revoke the access tokens of a service.
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Show the health of a service's devices and the error rates of their comparisons.
     Devices(DevicesArgs),
     /// Start a run, which is one search for a faster kernel, on a service.
@@ -136,13 +142,37 @@ pub struct DataFolder {
 /// The service that a command talks to.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServiceAddress {
-    /// Address of the service. By default that of the service that runs in the data folder, else
-    /// `http://127.0.0.1:8787`.
+    /// Address of the service. By default that of the service that runs in the data folder, else that
+    /// of the default profile, else `http://127.0.0.1:8787`.
     #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
     pub server: Option<String>,
+    /// Profile of the configuration file that names the service, its token file and its authority.
+    #[arg(
+        long,
+        value_name = "NAME",
+        env = "KERNELWRIGHT_PROFILE",
+        conflicts_with = "server"
+    )]
+    pub profile: Option<String>,
+    /// How to identify to the service.
+    #[command(flatten)]
+    pub credentials: CredentialFiles,
     /// The data folder, which names the address of its running service.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// Files with which a command identifies to a service, and the service to it.
+#[derive(Debug, Clone, Default, PartialEq, Args)]
+pub struct CredentialFiles {
+    /// File with the token for the service. By default the token in `KERNELWRIGHT_TOKEN`, if there is
+    /// one.
+    #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_TOKEN_FILE")]
+    pub token_file: Option<PathBuf>,
+    /// Certificate, in PEM, of the authority that signed the service's certificate. By default the
+    /// system's authorities.
+    #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_CA")]
+    pub ca: Option<PathBuf>,
 }
 
 /// Arguments of `role`.

@@ -9,14 +9,19 @@ use std::time::Duration;
 
 use domain::api::{
     Brief, CandidateDetail, CandidateSummary, FleetHealth, Health, Lineage, ProblemDocument,
-    RunPage, RunPreview, RunRequest, RunView, Submission, TaskView,
+    RunPage, RunPreview, RunRequest, RunView, Submission, TaskView, WorkerView,
 };
 use domain::digest::Digest;
-use domain::id::{CandidateId, RunId};
+use domain::id::{CandidateId, RunId, WorkerId};
 use domain::task::Bundle;
-use reqwest::{RequestBuilder, Response, StatusCode, Url};
+use reqwest::header::{AUTHORIZATION, HeaderValue};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, RequestBuilder, Response, StatusCode, Url};
 use serde::de::DeserializeOwned;
+use worker::fleet::certificate;
 
+use crate::credentials::Credentials;
+use crate::http::guard;
 use crate::outcome::Failure;
 
 /// The longest that one answer may take.
@@ -28,6 +33,14 @@ pub enum ClientError {
     /// The address is none.
     #[error("read {0:?} as the service's address: it must look like http://127.0.0.1:8787")]
     Address(String),
+    /// A token would cross a network as plain text.
+    #[error(
+        "send a token to {0}: without TLS others could read it on the way; use an https:// address, or a tunnel to a loopback address"
+    )]
+    PlainToken(String),
+    /// The certificate of the authority cannot be used.
+    #[error("read the certificate of the authority: it must be one or more certificates in PEM")]
+    Authority,
     /// The system's TLS set-up is broken.
     #[error("prepare HTTP requests")]
     Setup(#[source] reqwest::Error),
@@ -38,6 +51,16 @@ pub enum ClientError {
     Unreachable {
         /// The service.
         url: String,
+        /// Why.
+        source: reqwest::Error,
+    },
+    /// The service's certificate is not accepted.
+    #[error("trust the service at {url}: {remedy}")]
+    Untrusted {
+        /// The service.
+        url: String,
+        /// How to get there.
+        remedy: &'static str,
         /// Why.
         source: reqwest::Error,
     },
@@ -64,7 +87,10 @@ pub enum ClientError {
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         match error {
-            ClientError::Address(_) | ClientError::Refused { .. } => Self::input(error),
+            ClientError::Address(_)
+            | ClientError::PlainToken(_)
+            | ClientError::Authority
+            | ClientError::Refused { .. } => Self::input(error),
             _ => Self::infrastructure(error),
         }
     }
@@ -78,11 +104,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// For the service at `address`.
+    /// For the service at `address`, without a token.
     ///
     /// # Errors
     /// [`ClientError::Address`] or [`ClientError::Setup`].
     pub fn new(address: &str) -> Result<Self, ClientError> {
+        Self::with(address, &Credentials::default())
+    }
+
+    /// For the service at `address`, with a token and an authority if there are any.
+    ///
+    /// # Errors
+    /// [`ClientError::Address`], [`ClientError::PlainToken`], [`ClientError::Authority`] or
+    /// [`ClientError::Setup`].
+    pub fn with(address: &str, credentials: &Credentials) -> Result<Self, ClientError> {
         let wrong = || ClientError::Address(address.to_owned());
         let base = Url::parse(address).map_err(|_| wrong())?;
         if !matches!(base.scheme(), "http" | "https") || base.host_str().is_none() {
@@ -90,11 +125,28 @@ impl Client {
         }
         let mut builder = reqwest::Client::builder()
             .connect_timeout(Duration::from_secs(5))
-            .read_timeout(TIMEOUT);
+            .read_timeout(TIMEOUT)
+            // The API redirects nowhere, and a token goes to no other address.
+            .redirect(Policy::none());
         if base.scheme() == "http" {
+            if credentials.token.is_some() && !guard::is_loopback(base.authority()) {
+                return Err(ClientError::PlainToken(address.to_owned()));
+            }
             // No proxy stands between this machine and itself, and a machine without CA
             // certificates can still talk to its own service.
             builder = builder.no_proxy().tls_certs_only([]);
+        } else if let Some(authority) = &credentials.authority {
+            let certificates = Certificate::from_pem_bundle(authority).unwrap_or_default();
+            if certificates.is_empty() {
+                return Err(ClientError::Authority);
+            }
+            builder = builder.tls_certs_only(certificates);
+        }
+        if let Some(token) = &credentials.token {
+            let mut value = HeaderValue::try_from(format!("Bearer {}", token.reveal()))
+                .expect("a token is ASCII");
+            value.set_sensitive(true);
+            builder = builder.default_headers([(AUTHORIZATION, value)].into_iter().collect());
         }
         let http = builder.build().map_err(ClientError::Setup)?;
         Ok(Self { http, base })
@@ -124,6 +176,25 @@ impl Client {
     /// [`ClientError`].
     pub async fn devices(&self) -> Result<FleetHealth, ClientError> {
         self.get("devices", "list the devices").await
+    }
+
+    /// Lists the workers that the service got requests from in the last hour.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn workers(&self) -> Result<Vec<WorkerView>, ClientError> {
+        self.get("workers", "list the workers").await
+    }
+
+    /// Drains a worker.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn drain(&self, worker: WorkerId) -> Result<(), ClientError> {
+        let url = self.url(&format!("workers/{}/drain", worker.uuid()));
+        let response = self.http.post(url).timeout(TIMEOUT).send().await;
+        let response = response.map_err(|error| self.unreachable(error))?;
+        accepted(response, "drain the worker").await.map(drop)
     }
 
     /// Uploads a task.
@@ -298,9 +369,14 @@ impl Client {
     }
 
     fn unreachable(&self, source: reqwest::Error) -> ClientError {
-        ClientError::Unreachable {
-            url: self.address().to_owned(),
-            source,
+        let url = self.address().to_owned();
+        match certificate::remedy(&source) {
+            Some(remedy) => ClientError::Untrusted {
+                url,
+                remedy,
+                source,
+            },
+            None => ClientError::Unreachable { url, source },
         }
     }
 }

@@ -6,6 +6,7 @@ mod demo;
 mod devices;
 mod eval;
 mod evidence;
+mod fleet;
 mod follow;
 mod gpu_check;
 mod init;
@@ -19,6 +20,7 @@ mod score;
 mod serve;
 mod show;
 mod sweep;
+mod token;
 mod worker;
 
 use std::process::ExitCode;
@@ -49,7 +51,7 @@ pub fn dispatch(cli: Cli) -> ExitCode {
 /// A service and a worker log their work. Other commands print results, so they log warnings only.
 fn default_filter(command: &Command) -> &'static str {
     match command {
-        Command::Serve(_) | Command::Worker(_) => "info,hyper=warn,sqlx=warn",
+        Command::Serve(_) | Command::Worker(WorkerCommand::Join(_)) => "info,hyper=warn,sqlx=warn",
         _ => "warn",
     }
 }
@@ -67,6 +69,9 @@ fn perform(command: Command, format: Format) -> Ending {
         match command {
             Command::Serve(args) => serve::serve(args, format).await,
             Command::Worker(WorkerCommand::Join(args)) => worker::join(args).await,
+            Command::Worker(WorkerCommand::List(args)) => fleet::list(args).await,
+            Command::Worker(WorkerCommand::Drain(args)) => fleet::drain(args).await,
+            Command::Token(command) => token::token(command).await,
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,

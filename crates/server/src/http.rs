@@ -3,6 +3,7 @@
 //! A handler turns a request into one call of the engine or the store, and the result into an
 //! answer. It holds no state and no rules.
 
+pub mod access;
 pub mod connections;
 pub mod dashboard;
 pub mod error;
@@ -15,10 +16,13 @@ mod extract;
 mod models;
 mod runs;
 mod service;
+mod session;
 mod tasks;
+pub mod tls;
 mod workers;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -36,9 +40,11 @@ use tower_http::compression::CompressionLayer;
 use tower_http::trace::TraceLayer;
 use tracing::field::Empty;
 use utoipa::OpenApi;
+use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 
+use access::{Access, Gate, Requirements};
 use error::ApiError;
 
 /// The longest a request may take that neither streams nor waits by design.
@@ -60,6 +66,8 @@ pub struct App {
     pub engine: Engine,
     /// The data folder, where bundles of evidence lie.
     pub data: PathBuf,
+    /// Whether requests need tokens.
+    pub access: Access,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,
 }
@@ -72,6 +80,7 @@ pub struct App {
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
     components(schemas(ProblemDocument)),
+    modifiers(&TokenScheme),
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),
         (name = "runs", description = "Runs: searches for a faster kernel"),
@@ -83,9 +92,32 @@ pub struct App {
 )]
 struct Description;
 
+/// Describes the tokens of the API.
+struct TokenScheme;
+
+impl utoipa::Modify for TokenScheme {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let mut bearer = Http::new(HttpAuthScheme::Bearer);
+        bearer.description = Some(
+            "A token of `kernelwright token create`, of the named scope or one that includes it: admin \
+             includes user, user includes viewer. The dashboard sends a cookie instead. A service on \
+             loopback that has no tokens asks for none."
+                .to_owned(),
+        );
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme(access::SCHEME, SecurityScheme::Http(bearer));
+    }
+}
+
 /// The service's routes with everything around them.
 pub fn router(app: App) -> Router {
     let (routes, description) = api().split_for_parts();
+    let description =
+        serde_json::to_value(&description).expect("an API description always serialises");
+    let gate = Gate {
+        app: app.clone(),
+        requirements: Arc::new(Requirements::of(&description)),
+    };
     // Serialised once: the value has tens of thousands of parts, and axum copies what a handler
     // holds for each request.
     let description = Bytes::from(
@@ -95,12 +127,14 @@ pub fn router(app: App) -> Router {
         let json = [(CONTENT_TYPE, HeaderValue::from_static("application/json"))];
         std::future::ready((json, description.clone()))
     };
+    let access = app.access.clone();
     routes
         .with_state(app)
+        .route_layer(middleware::from_fn_with_state(gate, access::authorize))
         .route("/api/openapi.json", axum::routing::get(described))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(dashboard::serve)
-        .layer(middleware::from_fn(guard::local_only))
+        .layer(middleware::from_fn_with_state(access, guard::check_sender))
         .layer(CompressionLayer::new())
         .layer(
             TraceLayer::new_for_http()
@@ -118,6 +152,8 @@ pub fn description() -> utoipa::openapi::OpenApi {
 fn api() -> OpenApiRouter<App> {
     let prompt = OpenApiRouter::new()
         .routes(routes!(service::health))
+        .routes(routes!(service::changes))
+        .routes(routes!(session::get, session::sign_in, session::sign_out))
         .routes(routes!(tasks::get))
         .routes(routes!(runs::list, runs::create))
         .routes(routes!(runs::get))
@@ -137,6 +173,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(candidates::source))
         .routes(routes!(workers::list, workers::register))
         .routes(routes!(workers::tell_health))
+        .routes(routes!(workers::drain))
         .routes(routes!(workers::devices))
         .routes(routes!(workers::renew))
         .merge(with_limit(TASK_LIMIT, routes!(tasks::list, tasks::upload)))

@@ -8,12 +8,14 @@ use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use domain::access::Secret;
 use tokio::process::{Child, ChildStdin, Command};
 use tokio_util::sync::CancellationToken;
 
 use worker::host::Isolation;
 
 use crate::cli::LEAST_ISOLATION;
+use crate::credentials;
 use crate::logging::Format;
 
 /// Environment variables that a worker needs and may see. Anything else, a model's key above
@@ -72,11 +74,17 @@ pub enum Filter {
 }
 
 /// Keeps one local worker alive until `closing` is cancelled.
-pub async fn keep(url: String, data: PathBuf, options: WorkerOptions, closing: CancellationToken) {
+pub async fn keep(
+    url: String,
+    token: Option<Secret>,
+    data: PathBuf,
+    options: WorkerOptions,
+    closing: CancellationToken,
+) {
     let mut pause = FIRST_PAUSE;
     while !closing.is_cancelled() {
         let started = tokio::time::Instant::now();
-        match start(&url, &data, options) {
+        match start(&url, token.as_ref(), &data, options) {
             Ok(mut child) => {
                 // Waiting for a child closes its standard input unless someone else holds it.
                 let stdin = child.stdin.take();
@@ -98,7 +106,12 @@ pub async fn keep(url: String, data: PathBuf, options: WorkerOptions, closing: C
     }
 }
 
-fn start(url: &str, data: &Path, options: WorkerOptions) -> std::io::Result<Child> {
+fn start(
+    url: &str,
+    token: Option<&Secret>,
+    data: &Path,
+    options: WorkerOptions,
+) -> std::io::Result<Child> {
     let mut command = Command::new(std::env::current_exe()?);
     command
         .args([
@@ -131,6 +144,10 @@ fn start(url: &str, data: &Path, options: WorkerOptions) -> std::io::Result<Chil
         && std::env::var_os(LEAST_ISOLATION).is_none()
     {
         command.args(["--least-isolation", least.as_str()]);
+    }
+    if let Some(token) = token {
+        // Not an argument, which every user of the machine can read.
+        command.env(credentials::TOKEN, token.reveal());
     }
     command.spawn()
 }

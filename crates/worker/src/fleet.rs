@@ -7,6 +7,7 @@
 //! [`domain::lease`] and nothing of how an evaluation is carried out.
 
 mod backoff;
+pub mod certificate;
 mod client;
 
 use std::error::Error;
@@ -14,6 +15,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::access::Secret;
 use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest};
@@ -42,7 +44,10 @@ pub struct Join {
     /// The service's address, such as `http://127.0.0.1:8787`.
     pub server: String,
     /// The token that the service asks for, if it does.
-    pub token: Option<String>,
+    pub token: Option<Secret>,
+    /// Certificates in PEM. Only services whose certificate they signed are trusted; without them the
+    /// system's authorities decide.
+    pub authority: Option<Vec<u8>>,
     /// The message with which the worker registers.
     pub registration: Registration,
     /// The health record of its device. The service is told of it, because a candidate that broke
@@ -210,6 +215,18 @@ impl Fleet {
                         .await?;
                 }
                 Err(RequestError::Status { status: 404, .. }) => return Ok(true),
+                Err(RequestError::Status { status: 410, body }) => {
+                    info!("leaving the service, which drained this worker: {body}");
+                    return Ok(false);
+                }
+                // The service was replaced by another release, or the token was revoked or belongs to
+                // another worker. Registering again finds out which, and whether it can go on.
+                Err(
+                    error @ RequestError::Status {
+                        status: 401 | 403 | 409,
+                        ..
+                    },
+                ) => return Ok(self.pause(&mut backoff, "lease", &error).await),
                 Err(error) => {
                     if !self.pause(&mut backoff, "lease", &error).await {
                         return Ok(false);

@@ -277,6 +277,7 @@ impl Worker {
             Join {
                 server,
                 token: None,
+                authority: None,
                 registration: registration(),
                 health,
                 data: PathBuf::from("/nonexistent"),
@@ -541,6 +542,34 @@ async fn a_worker_that_is_rejected_ends_with_the_services_message() {
         fault.contains("answered 422: the script says so"),
         "{fault}"
     );
+}
+
+#[tokio::test]
+async fn a_worker_whose_token_or_release_is_refused_later_ends_with_the_reason() {
+    for status in [401, 403, 409] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let (server, _seen) = serve(Script {
+            register: [Ok(first_worker()), Err(status)].into(),
+            lease: [Err(status)].into(),
+            ..Script::default()
+        })
+        .await;
+        let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
+        let refused = worker.task.await.unwrap().unwrap_err().to_string();
+        assert!(refused.contains(status.as_str()), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_drained_worker_ends_well() {
+    let (server, _seen) = serve(Script {
+        register: [Ok(first_worker())].into(),
+        lease: [Err(StatusCode::GONE)].into(),
+        ..Script::default()
+    })
+    .await;
+    let worker = Worker::start(server, |_, _, _| Ok::<_, DiskGone>(evaluation()));
+    worker.task.await.unwrap().unwrap();
 }
 
 #[tokio::test]

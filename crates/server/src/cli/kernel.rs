@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::DataFolder;
 use super::number::{decimal, whole};
+use super::{DataFolder, ServiceAddress};
 
 /// Arguments of `eval`.
 #[derive(Debug, Clone, PartialEq, Args)]
@@ -42,12 +42,9 @@ pub enum EvidenceCommand {
 pub struct FetchArgs {
     /// Digest of the bundle, 64 hexadecimal digits, as the evaluation names it.
     pub digest: String,
-    /// Address of the service that has the bundle, such as `http://127.0.0.1:8787`.
-    #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
-    pub server: String,
-    /// The data folder that the bundle goes to.
+    /// The service that has the bundle, and the data folder that it goes to.
     #[command(flatten)]
-    pub folder: DataFolder,
+    pub service: ServiceAddress,
 }
 
 /// Arguments of `evidence show` and `evidence replay`.

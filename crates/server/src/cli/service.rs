@@ -8,15 +8,38 @@ use worker::host::Isolation;
 
 use super::number::whole;
 use super::{
-    DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, InitArgs, ServiceAddress,
+    CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, InitArgs,
+    ServiceAddress,
 };
 
 /// Arguments of `serve`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServeArgs {
-    /// Address to listen on, a loopback address. Port 0 takes any free port.
+    /// Address to listen on. Any but a loopback address needs a token (`token create`), and TLS or a
+    /// proxy. Port 0 takes any free port.
     #[arg(long, value_name = "ADDRESS", default_value = DEFAULT_LISTEN)]
     pub listen: SocketAddr,
+    /// Certificate of the service with those of its authorities, in PEM. Read again when the file
+    /// changes.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_key",
+        env = "KERNELWRIGHT_TLS_CERT"
+    )]
+    pub tls_cert: Option<PathBuf>,
+    /// Key of the certificate, in PEM.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "tls_cert",
+        env = "KERNELWRIGHT_TLS_KEY"
+    )]
+    pub tls_key: Option<PathBuf>,
+    /// A reverse proxy in front terminates TLS and passes the header `Host` on. Nobody else may reach
+    /// the address.
+    #[arg(long, conflicts_with = "tls_cert")]
+    pub behind_proxy: bool,
     /// The models file and the data folder.
     #[command(flatten)]
     pub models: ModelsFile,
@@ -48,6 +71,31 @@ fn isolation(name: &str) -> Result<Isolation, String> {
 pub enum WorkerCommand {
     /// Evaluate candidates for a service until stopped.
     Join(JoinArgs),
+    /// List the workers that a service got requests from in the last hour.
+    List(WorkerListArgs),
+    /// Have a worker take no further job, and leave.
+    Drain(WorkerDrainArgs),
+}
+
+/// Arguments of `worker list`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct WorkerListArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `worker drain`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct WorkerDrainArgs {
+    /// Id of the worker, or its name, which drains every worker of this name.
+    pub worker: String,
+    /// The service.
+    #[command(flatten)]
+    pub service: ServiceAddress,
 }
 
 /// Arguments of `worker join`.
@@ -55,6 +103,9 @@ pub enum WorkerCommand {
 pub struct JoinArgs {
     /// Address of the service, such as `http://127.0.0.1:8787`.
     pub url: String,
+    /// The worker's token, and the service's authority.
+    #[command(flatten)]
+    pub credentials: CredentialFiles,
     /// Name of the worker. By default the host's name.
     #[arg(long)]
     pub name: Option<String>,

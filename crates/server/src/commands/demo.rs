@@ -11,12 +11,14 @@ use uuid::Uuid;
 use worker::host::Isolation;
 
 use super::follow::{Style, Until, follow, hint_without_workers, print};
-use super::serve::{self, Service, Setup};
+use super::serve::{self, Protection, Service, Setup};
 use super::{preflight, run, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
 use crate::client::Client;
+use crate::credentials::Credentials;
 use crate::data::Data;
+use crate::http::guard;
 use crate::local_worker::{Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure};
@@ -69,7 +71,10 @@ async fn service(
     format: Format,
 ) -> Result<(Client, Option<Service>), Failure> {
     if let Some(url) = data.address() {
-        let client = Client::new(&url)?;
+        let client = Client::with(
+            &url,
+            &Credentials::read(None, None).map_err(Failure::input)?,
+        )?;
         if client.health().await.is_ok() {
             eprintln!("using the service that runs at {url}");
             hint_without_workers(&client).await?;
@@ -77,7 +82,8 @@ async fn service(
         }
     }
     let service = Service::start(Setup {
-        listen: listen_address(args).await,
+        listen: guard::require_loopback(listen_address(args).await).map_err(Failure::input)?,
+        protection: Protection::Loopback,
         data,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
@@ -90,7 +96,7 @@ async fn service(
         }),
     })
     .await?;
-    let client = Client::new(&service.url)?;
+    let client = Client::with(&service.url, &service.credentials)?;
     eprintln!("serving {} from {}", service.url, data.root().display());
     Ok((client, Some(service)))
 }

@@ -6,11 +6,11 @@ use domain::verdict::VerdictKind;
 use serde::Serialize;
 use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, transfer};
 
+use super::address;
 use super::eval::LocalEvaluator;
 use super::follow::{print, print_json};
 use super::serve;
 use crate::cli::{EvidenceArgs, EvidenceCommand, FetchArgs};
-use crate::client::Client;
 use crate::data::Data;
 use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -66,13 +66,13 @@ fn show(args: &EvidenceArgs) -> Ending {
 
 /// Brings a bundle here as a worker brings one to a service: every byte is checked on arrival.
 async fn fetch(args: &FetchArgs) -> Ending {
-    let data = serve::open(&args.folder.data)?;
+    let data = serve::open(&args.service.folder.data)?;
     let refuse = |error: String| Failure::input(anyhow::anyhow!("fetch the evidence: {error}"));
     let digest: Digest = args
         .digest
         .parse()
         .map_err(|_| refuse("name it by its whole digest, 64 digits".to_owned()))?;
-    let client = Client::new(&args.server)?;
+    let client = address::client(&args.service)?;
     let manifest = client.evidence(digest, None).await?;
     let taken = transfer::receive_manifest(data.root(), digest, &manifest);
     for name in taken.map_err(Failure::infrastructure)? {

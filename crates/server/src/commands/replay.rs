@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use super::follow::{Style, Until, follow, print, print_json};
 use super::run::outcome;
-use super::serve::{self, Service, Setup};
+use super::serve::{self, Protection, Service, Setup};
 use super::{address, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, RecordingArgs, ReplayArgs};
 use crate::client::Client;
+use crate::http::guard;
 use crate::local_worker::{Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -49,7 +50,8 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
 
     let data = serve::open(&args.folder.data)?;
     let service = Service::start(Setup {
-        listen: args.listen,
+        listen: guard::require_loopback(args.listen).map_err(Failure::input)?,
+        protection: Protection::Loopback,
         data: &data,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
@@ -61,7 +63,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         }),
     })
     .await?;
-    let client = Client::new(&service.url)?;
+    let client = Client::with(&service.url, &service.credentials)?;
     let ended = launch(&client, &args, &bundle, &header).await;
     service.stop().await;
     ended

@@ -1,7 +1,7 @@
 //! `serve`: the service in this process, and its stop.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Context;
 use chrono::TimeDelta;
 use engine::llm::Models;
-use engine::{Engine, Settings, SystemClock};
+use engine::{Clock as _, Engine, Settings, SystemClock};
 use store::Store;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -17,9 +17,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::ServeArgs;
+use crate::credentials::Credentials;
 use crate::data::{Data, Lock, WorkFolder};
+use crate::http::access::{Access, OwnSecrets};
 use crate::http::connections::{self, ConnectionLimits};
-use crate::http::{self, App, guard};
+use crate::http::guard::Unprotected;
+use crate::http::tls::Certificates;
+use crate::http::{self, App};
 use crate::local_worker::{self, Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::models;
@@ -32,6 +36,7 @@ const STOP: Duration = Duration::from_secs(10);
 #[derive(Debug, Clone)]
 pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
+    pub protection: Protection,
     pub data: &'a Data,
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
@@ -39,9 +44,25 @@ pub(super) struct Setup<'a> {
     pub local_worker: Option<WorkerOptions>,
 }
 
+/// Encryption of the requests that reach a service from elsewhere.
+#[derive(Debug, Clone)]
+pub(super) enum Protection {
+    /// None: the service listens on loopback.
+    Loopback,
+    /// The service terminates TLS.
+    Tls(Arc<Certificates>),
+    /// A reverse proxy in front of the service terminates TLS.
+    Proxy,
+}
+
 /// A service that runs.
 pub(super) struct Service {
+    /// Its address on this machine, over plain HTTP.
     pub url: String,
+    /// Its address for others.
+    pub public_url: String,
+    /// For a command in this process, if the service asks for tokens.
+    pub credentials: Credentials,
     /// The worker's own switch: it hands its job back while the service still listens.
     worker_closing: CancellationToken,
     closing: CancellationToken,
@@ -60,6 +81,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
     }
     let service = Service::start(Setup {
         listen: args.listen,
+        protection: protection(&args)?,
         data: &data,
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
@@ -71,17 +93,33 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         }),
     })
     .await?;
-    tracing::info!("serving {} from {}", service.url, data.root().display());
+    tracing::info!(
+        "serving {} from {}",
+        service.public_url,
+        data.root().display()
+    );
     if !args.with_local_worker {
-        tracing::info!(
-            "workers join with: kernelwright worker join {}",
-            service.url
-        );
+        let url = service.public_url.replace("0.0.0.0", "HOST");
+        let token = match service.credentials.token {
+            Some(_) => " --token-file FILE",
+            None => "",
+        };
+        tracing::info!("workers join with: kernelwright worker join {url}{token}");
     }
     stop_requested().await?;
     tracing::info!("stopping");
     service.stop().await;
     Ok(Outcome::Accepted)
+}
+
+fn protection(args: &ServeArgs) -> Result<Protection, Failure> {
+    Ok(match (&args.tls_cert, &args.tls_key) {
+        (Some(chain), Some(key)) => {
+            Protection::Tls(Certificates::load(chain, key).map_err(Failure::input)?)
+        }
+        _ if args.behind_proxy => Protection::Proxy,
+        _ => Protection::Loopback,
+    })
 }
 
 /// Time after which a champion is evaluated again; none for zero hours.
@@ -128,17 +166,54 @@ pub(super) async fn stop_requested() -> Result<(), Failure> {
 impl Service {
     /// Starts every part; when this returns, requests are answered.
     pub async fn start(setup: Setup<'_>) -> Result<Self, Failure> {
-        let address = guard::require_loopback(setup.listen).map_err(Failure::input)?;
+        let address = setup.listen;
+        let is_local = matches!(setup.protection, Protection::Loopback);
+        if is_local && !address.ip().is_loopback() {
+            return Err(Failure::input(Unprotected::Plain(address)));
+        }
         let lock = setup.data.lock().map_err(Failure::infrastructure)?;
-        let listener = bind(address).await?;
-        let local = listener
-            .local_addr()
-            .context("ask for the address listened on")
-            .map_err(Failure::infrastructure)?;
-        let url = format!("http://{local}");
         let store = Store::open(setup.data.database())
             .await
             .map_err(Failure::infrastructure)?;
+        let now = SystemClock.now();
+        let tokens = store.tokens().await.map_err(Failure::infrastructure)?;
+        if !is_local && !tokens.iter().any(|token| token.is_usable(now)) {
+            return Err(Failure::input(Unprotected::NoToken(address)));
+        }
+        // A token that has expired still says that tokens are wanted.
+        let asks = !is_local || tokens.iter().any(|token| token.revoked_at.is_none());
+        let listener = bind(address).await?;
+        let local = local_address(&listener)?;
+        let own = OwnSecrets::draw().map_err(Failure::infrastructure)?;
+        let access = if asks {
+            Access::required(&own)
+        } else {
+            Access::default()
+        };
+        // Commands and the worker on this machine use plain HTTP over loopback: they need neither the
+        // certificate's name nor its authority.
+        let mut listeners = Vec::new();
+        let (url, public_url) = match &setup.protection {
+            Protection::Loopback => {
+                let url = format!("http://{local}");
+                listeners.push((listener, None, access));
+                (url.clone(), url)
+            }
+            others => {
+                let (tls, scheme) = match others {
+                    Protection::Tls(certificates) => {
+                        let tls = certificates.acceptor().map_err(Failure::infrastructure)?;
+                        (Some(tls), "https")
+                    }
+                    _ => (None, "http"),
+                };
+                listeners.push((listener, tls, access.clone().encrypted()));
+                let inside = bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).await?;
+                let url = format!("http://{}", local_address(&inside)?);
+                listeners.push((inside, None, access));
+                (url, format!("{scheme}://{local}"))
+            }
+        };
         let settings = Settings {
             default_repository: setup.data.promotions(),
             author_email: setup.author_email.to_owned(),
@@ -149,18 +224,22 @@ impl Service {
         lock.announce(&url).map_err(Failure::infrastructure)?;
 
         let mut parts = Vec::new();
-        let app = App {
-            data: setup.data.root().to_owned(),
-            engine: engine.clone(),
-            closing: closing.clone(),
-        };
-        let serving = connections::serve(
-            listener,
-            http::router(app),
-            ConnectionLimits::default(),
-            closing.clone(),
-        );
-        parts.push(("HTTP", tokio::spawn(serving)));
+        for (listener, tls, access) in listeners {
+            let app = App {
+                data: setup.data.root().to_owned(),
+                engine: engine.clone(),
+                access,
+                closing: closing.clone(),
+            };
+            let serving = connections::serve(
+                listener,
+                tls,
+                http::router(app),
+                ConnectionLimits::default(),
+                closing.clone(),
+            );
+            parts.push(("HTTP", tokio::spawn(serving)));
+        }
         let token = closing.clone();
         parts.push((
             "the engine",
@@ -169,11 +248,18 @@ impl Service {
         let worker_closing = CancellationToken::new();
         let worker = setup.local_worker.map(|options| {
             let data = setup.data.root().to_owned();
-            let kept = local_worker::keep(url.clone(), data, options, worker_closing.clone());
+            let token = asks.then(|| own.worker.clone());
+            let kept =
+                local_worker::keep(url.clone(), token, data, options, worker_closing.clone());
             tokio::spawn(kept)
         });
         Ok(Self {
             url,
+            public_url,
+            credentials: Credentials {
+                token: asks.then_some(own.command),
+                authority: None,
+            },
             worker_closing,
             closing,
             worker,
@@ -194,6 +280,13 @@ impl Service {
         }
         drop(self.lock);
     }
+}
+
+fn local_address(listener: &TcpListener) -> Result<SocketAddr, Failure> {
+    listener
+        .local_addr()
+        .context("ask for the address listened on")
+        .map_err(Failure::infrastructure)
 }
 
 async fn finish(name: &str, part: JoinHandle<()>) {

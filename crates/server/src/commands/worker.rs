@@ -11,7 +11,7 @@ use worker::evaluate::{EvaluateError, Evaluator};
 use worker::fleet::{self, Join, Pace};
 use worker::host::{Host, Isolation, Settings};
 
-use super::{eval, serve};
+use super::{address, eval, serve};
 use crate::cli::JoinArgs;
 use crate::client::Client;
 use crate::data::Data;
@@ -26,7 +26,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 
 pub(super) async fn join(args: JoinArgs) -> Ending {
     // A mistyped address is found here, not by waiting for a service that never comes.
-    let server = Client::new(&args.url)?.address().to_owned();
+    let credentials = address::credentials(&args.credentials)?;
+    let server = Client::with(&args.url, &credentials)?.address().to_owned();
     let data = serve::open(&args.folder.data)?;
     let shutdown = CancellationToken::new();
     if args.while_stdin_open {
@@ -57,7 +58,8 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
 
     let join = Join {
         server,
-        token: None,
+        token: credentials.token,
+        authority: credentials.authority,
         registration,
         health,
         data: data.root().to_owned(),

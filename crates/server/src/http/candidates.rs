@@ -33,7 +33,7 @@ pub struct CandidateFilter {
 }
 
 /// Candidates of a run by ordinal.
-#[utoipa::path(get, path = "/runs/{id}/candidates", tag = "candidates", params(("id" = RunId, Path, description = "The run"), CandidateFilter), responses((status = 200, body = CandidatePage), AnyProblem))]
+#[utoipa::path(get, path = "/runs/{id}/candidates", tag = "candidates", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run"), CandidateFilter), responses((status = 200, body = CandidatePage), AnyProblem))]
 pub async fn list(
     State(app): State<App>,
     Id(run): Id<RunId>,
@@ -52,7 +52,7 @@ pub async fn list(
 }
 
 /// Proposes a kernel. A file that does not parse is a candidate with that verdict, not an error.
-#[utoipa::path(post, path = "/runs/{id}/candidates", tag = "candidates", params(("id" = RunId, Path, description = "The run")), request_body = Submission, responses((status = 201, body = CandidateSummary), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/candidates", tag = "candidates", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), request_body = Submission, responses((status = 201, body = CandidateSummary), AnyProblem))]
 pub async fn submit(
     State(app): State<App>,
     Id(run): Id<RunId>,
@@ -66,7 +66,7 @@ pub async fn submit(
 }
 
 /// Returns one candidate with its evaluation and its source.
-#[utoipa::path(get, path = "/candidates/{id}", tag = "candidates", params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = CandidateDetail), AnyProblem))]
+#[utoipa::path(get, path = "/candidates/{id}", tag = "candidates", security(("token" = ["viewer"])), params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = CandidateDetail), AnyProblem))]
 pub async fn get(
     State(app): State<App>,
     Id(candidate): Id<CandidateId>,
@@ -76,7 +76,7 @@ pub async fn get(
 }
 
 /// A candidate's text, byte for byte.
-#[utoipa::path(get, path = "/candidates/{id}/source", tag = "candidates", params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = String, content_type = "text/plain"), AnyProblem))]
+#[utoipa::path(get, path = "/candidates/{id}/source", tag = "candidates", security(("token" = ["viewer"])), params(("id" = CandidateId, Path, description = "The candidate")), responses((status = 200, body = String, content_type = "text/plain"), AnyProblem))]
 pub async fn source(
     State(app): State<App>,
     Id(candidate): Id<CandidateId>,

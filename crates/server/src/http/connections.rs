@@ -8,9 +8,11 @@ use axum::extract::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
+use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt as _;
 
@@ -34,9 +36,11 @@ impl Default for ConnectionLimits {
 }
 
 /// Serves HTTP/1.1 on `listener` until `closing` is cancelled, then finishes the requests in
-/// progress and returns.
+/// progress and returns. With `tls` every connection begins with a TLS handshake, which has the time
+/// limit of a header.
 pub async fn serve(
     listener: TcpListener,
+    tls: Option<TlsAcceptor>,
     router: Router,
     limits: ConnectionLimits,
     closing: CancellationToken,
@@ -60,18 +64,50 @@ pub async fn serve(
             },
             () = closing.cancelled() => break,
         };
-        let service = router
-            .clone()
-            .map_request(|request: Request<Incoming>| request.map(axum::body::Body::new));
-        let connection =
-            http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
-        let connection = connections.watch(connection);
-        tokio::spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection ended early: {error}");
+        let connection = Connection {
+            http: http.clone(),
+            router: router.clone(),
+            watcher: connections.watcher(),
+        };
+        match tls.clone() {
+            None => drop(tokio::spawn(connection.serve(stream))),
+            Some(tls) => {
+                let handshake = tokio::time::timeout(limits.header_timeout, tls.accept(stream));
+                let closing = closing.clone();
+                tokio::spawn(async move {
+                    match closing.run_until_cancelled(handshake).await {
+                        Some(Ok(Ok(stream))) => connection.serve(stream).await,
+                        Some(Ok(Err(error))) => tracing::debug!("a TLS handshake failed: {error}"),
+                        Some(Err(_)) | None => {}
+                    }
+                });
             }
-        });
+        }
     }
     drop(listener);
     connections.shutdown().await;
+}
+
+/// A connection that was accepted.
+struct Connection {
+    http: http1::Builder,
+    router: Router,
+    watcher: Watcher,
+}
+
+impl Connection {
+    async fn serve<S>(self, stream: S)
+    where
+        S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let service = self
+            .router
+            .map_request(|request: Request<Incoming>| request.map(axum::body::Body::new));
+        let connection = self
+            .http
+            .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        if let Err(error) = self.watcher.watch(connection).await {
+            tracing::debug!("a connection ended early: {error}");
+        }
+    }
 }

@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 
 use axum::Json;
 use axum::extract::rejection::{JsonRejection, QueryRejection};
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use domain::access::Scope;
 use domain::api::ProblemDocument;
 use domain::problem::{Problem, Problems};
 use engine::EngineError;
@@ -61,6 +62,23 @@ pub enum ApiError {
     ForeignHost(String),
     /// A page of another origin sent the request.
     ForeignOrigin(String),
+    /// The request carries no token, and this service asks for one.
+    NoToken,
+    /// The token of the request is none, or is not valid any more.
+    WrongToken(String),
+    /// The token may not send this request.
+    ScopeTooNarrow {
+        /// The scope that the route asks for.
+        needed: Scope,
+        /// The token's name.
+        name: String,
+        /// Its scope.
+        scope: Scope,
+    },
+    /// The worker, lease or bundle belongs to another token.
+    NotYours(String),
+    /// The worker was drained.
+    Drained(String),
     /// The request took too long.
     TimedOut,
     /// The disk is full.
@@ -88,7 +106,12 @@ impl ApiError {
                 StatusCode::UNPROCESSABLE_ENTITY
             }
             Self::Conflict(_) | Self::WrongRelease(_) => StatusCode::CONFLICT,
-            Self::ForeignHost(_) | Self::ForeignOrigin(_) => StatusCode::FORBIDDEN,
+            Self::ForeignHost(_)
+            | Self::ForeignOrigin(_)
+            | Self::ScopeTooNarrow { .. }
+            | Self::NotYours(_) => StatusCode::FORBIDDEN,
+            Self::NoToken | Self::WrongToken(_) => StatusCode::UNAUTHORIZED,
+            Self::Drained(_) => StatusCode::GONE,
             Self::TimedOut | Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
@@ -116,6 +139,11 @@ impl ApiError {
             Self::KeyReused(_) => ("key-reused", "Idempotency key reused"),
             Self::ForeignHost(_) => ("foreign-host", "Foreign host"),
             Self::ForeignOrigin(_) => ("foreign-origin", "Foreign origin"),
+            Self::NoToken => ("no-token", "No token"),
+            Self::WrongToken(_) => ("wrong-token", "Wrong token"),
+            Self::ScopeTooNarrow { .. } => ("scope-too-narrow", "Scope too narrow"),
+            Self::NotYours(_) => ("not-yours", "Not yours"),
+            Self::Drained(_) => ("drained", "Drained"),
             Self::TimedOut => ("timed-out", "Timed out"),
             Self::StorageFull(_) => ("storage-full", "Storage full"),
             Self::Busy(_) => ("busy", "Busy"),
@@ -149,6 +177,13 @@ impl ApiError {
             Self::ForeignOrigin(origin) => format!(
                 "a page from {origin} may not use this service; open the service's own address"
             ),
+            Self::NoToken => "this service asks for a token; send the header `Authorization: Bearer TOKEN`, give a command `--token-file FILE`, or sign in on the dashboard; `kernelwright token create` on the service's machine makes a token".to_owned(),
+            Self::WrongToken(why) => format!(
+                "{why}; check the token that is sent, or have an administrator make another with `kernelwright token create`"
+            ),
+            Self::ScopeTooNarrow { needed, name, scope } => format!(
+                "this request needs a token of scope {needed}, and the token {name:?} has the scope {scope}; use one made with `kernelwright token create --scope {needed}`"
+            ),
             Self::TimedOut => "the request took too long; try again".to_owned(),
             Self::Malformed(detail)
             | Self::MalformedField { detail, .. }
@@ -156,6 +191,8 @@ impl ApiError {
             | Self::Damaged(detail)
             | Self::Conflict(detail)
             | Self::WrongRelease(detail)
+            | Self::NotYours(detail)
+            | Self::Drained(detail)
             | Self::StorageFull(detail)
             | Self::Busy(detail) => detail.clone(),
             Self::KeyReused(key) => format!(
@@ -196,6 +233,9 @@ impl IntoResponse for ApiError {
             CONTENT_TYPE,
             HeaderValue::from_static("application/problem+json"),
         );
+        if status == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         if status == StatusCode::SERVICE_UNAVAILABLE {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -209,6 +249,8 @@ impl From<StoreError> for ApiError {
             StoreError::Unknown { subject, id } => Self::Unknown { subject, id },
             StoreError::WrongState { .. } => Self::Conflict(error.to_string()),
             StoreError::WrongEvaluator { .. } => Self::WrongRelease(error.to_string()),
+            StoreError::NotYours { .. } => Self::NotYours(error.to_string()),
+            StoreError::Drained { .. } => Self::Drained(error.to_string()),
             StoreError::KeyReused { key } => Self::KeyReused(key),
             StoreError::Mismatch { .. } => Self::Mismatch(error.to_string()),
             StoreError::DiskFull { .. } => Self::StorageFull(error.to_string()),

@@ -36,6 +36,7 @@ pub struct Start {
     get,
     path = "/runs/{id}/events",
     tag = "runs",
+    security(("token" = ["viewer"])),
     params(
         ("id" = RunId, Path, description = "The run"),
         ("Last-Event-ID" = Option<i64>, Header, description = "The last event the reader has seen"),

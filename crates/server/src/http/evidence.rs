@@ -15,6 +15,7 @@ use domain::lease::EvidenceReceipt;
 use worker::evaluate::evidence::transfer::{self, TransferError};
 
 use super::App;
+use super::access::Caller;
 use super::error::{AnyProblem, ApiError};
 
 /// Takes in a bundle's manifest, and says which files to send.
@@ -22,16 +23,19 @@ use super::error::{AnyProblem, ApiError};
     put,
     path = "/evidence/{digest}",
     tag = "fleet",
+    security(("token" = ["worker"])),
     params(("digest" = String, Path, description = "The bundle: the digest of its manifest")),
     request_body(content = Vec<u8>, content_type = "application/octet-stream"),
     responses((status = 200, body = EvidenceReceipt), AnyProblem)
 )]
 pub async fn put_manifest(
     State(app): State<App>,
+    caller: Caller,
     Path(digest): Path<String>,
     body: Bytes,
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
+    check_owner(&app, &caller, digest).await?;
     let missing = blocking(app, move |data| {
         transfer::receive_manifest(&data, digest, &body)
     })
@@ -44,6 +48,7 @@ pub async fn put_manifest(
     put,
     path = "/evidence/{digest}/{name}",
     tag = "fleet",
+    security(("token" = ["worker"])),
     params(
         ("digest" = String, Path, description = "The bundle"),
         ("name" = String, Path, description = "The file, as the manifest names it")
@@ -53,10 +58,12 @@ pub async fn put_manifest(
 )]
 pub async fn put_file(
     State(app): State<App>,
+    caller: Caller,
     Path((digest, name)): Path<(String, String)>,
     body: Bytes,
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
+    check_owner(&app, &caller, digest).await?;
     let take = move |data: PathBuf| transfer::receive_file(&data, digest, &name, &body);
     let missing = blocking(app, take).await?;
     Ok(Json(EvidenceReceipt { missing }))
@@ -67,6 +74,7 @@ pub async fn put_file(
     get,
     path = "/evidence/{digest}",
     tag = "fleet",
+    security(("token" = ["viewer"])),
     params(("digest" = String, Path, description = "The bundle, as an evaluation names it")),
     responses((status = 200, body = Vec<u8>, content_type = "application/octet-stream"), AnyProblem)
 )]
@@ -85,6 +93,7 @@ pub async fn get_manifest(
     get,
     path = "/evidence/{digest}/{name}",
     tag = "fleet",
+    security(("token" = ["viewer"])),
     params(
         ("digest" = String, Path, description = "The bundle"),
         ("name" = String, Path, description = "The file, as the manifest names it")
@@ -98,6 +107,14 @@ pub async fn get_file(
     let digest = parse(&digest)?;
     let give = move |data: PathBuf| transfer::read_part(&data, digest, Some(&name));
     Ok(plain(blocking(app, give).await?))
+}
+
+/// Refuses evidence of leases that others held.
+async fn check_owner(app: &App, caller: &Caller, digest: Digest) -> Result<(), ApiError> {
+    if let Some(owner) = caller.owner() {
+        app.engine.store().check_bundle(digest, &owner).await?;
+    }
+    Ok(())
 }
 
 /// Bytes that no browser takes for anything else.

@@ -1,64 +1,102 @@
-//! Protection while there is no authentication: only programs on this machine and pages that this
-//! service served may send requests.
+//! Checks of the sender of a request that need no token: which pages of which sites it may come from.
 //!
-//! Listening on loopback alone is not enough. A page of any site can make a browser send
-//! requests to 127.0.0.1, and a name that resolves to 127.0.0.1 lets such a page read the
-//! answers. The first is recognised by its `Origin` header, the second by its `Host` header.
+//! A page of any site can make a browser send requests to this service. Such a page is recognised by
+//! the headers `Origin` and `Sec-Fetch-Site`, and its requests are refused. Where no token is asked
+//! for, listening on loopback is not enough either: a name that resolves to 127.0.0.1 lets a page
+//! read the answers. It is recognised by the header `Host`. With tokens such a page is harmless,
+//! because it has none, and browsers send it no cookie of ours.
 
 use std::net::{IpAddr, SocketAddr};
 
-use axum::extract::Request;
+use axum::extract::{Request, State};
 use axum::http::header::{HOST, ORIGIN};
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, HeaderValue, Uri};
+use axum::http::{HeaderMap, HeaderValue, Method, Uri};
 use axum::middleware::Next;
 use axum::response::Response;
 
+use super::access::Access;
 use super::error::ApiError;
+use super::session;
 
-/// An address that would let others in.
+/// Set by browsers on every request of theirs: where the page is from that sends it.
+const SEC_FETCH_SITE: &str = "sec-fetch-site";
+
+/// An address that would let others in without protection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "listen on {0}: this version has no authentication and serves loopback addresses only; listen on 127.0.0.1 and reach it from elsewhere through a tunnel, such as ssh -L 8787:127.0.0.1:8787 HOST"
-)]
-pub struct NotLoopback(SocketAddr);
+pub enum Unprotected {
+    /// Requests would cross a network as plain text.
+    #[error(
+        "listen on {0}: others reach this address, so requests to it must be encrypted; give --tls-cert FILE and --tls-key FILE, or --behind-proxy if a reverse proxy in front terminates TLS; or listen on 127.0.0.1 and reach it from elsewhere through a tunnel, such as ssh -L 8787:127.0.0.1:8787 HOST"
+    )]
+    Plain(SocketAddr),
+    /// Nobody could identify.
+    #[error(
+        "listen on {0}: others reach this address, so requests to it need tokens, and no usable one exists; create one first: kernelwright token create --name NAME --scope admin"
+    )]
+    NoToken(SocketAddr),
+    /// A service of a command that has no tokens.
+    #[error("listen on {0}: this command serves loopback addresses only; use 127.0.0.1")]
+    NotLoopback(SocketAddr),
+}
 
 /// Refuses addresses that others can reach.
 ///
 /// # Errors
-/// [`NotLoopback`] for anything but a loopback address.
-pub fn require_loopback(address: SocketAddr) -> Result<SocketAddr, NotLoopback> {
+/// [`Unprotected::NotLoopback`] for anything but a loopback address.
+pub fn require_loopback(address: SocketAddr) -> Result<SocketAddr, Unprotected> {
     if address.ip().is_loopback() {
         Ok(address)
     } else {
-        Err(NotLoopback(address))
+        Err(Unprotected::NotLoopback(address))
     }
 }
 
-/// Middleware: lets a request pass only if its host is loopback and its origin, if any, ours.
-pub async fn local_only(request: Request, next: Next) -> Result<Response, ApiError> {
-    check(request.uri(), request.headers())?;
+/// Middleware: lets a request pass only if its origin, if any, is ours. Where no token is asked for,
+/// its host must also be loopback.
+pub async fn check_sender(
+    State(access): State<Access>,
+    request: Request,
+    next: Next,
+) -> Result<Response, ApiError> {
+    check(request.method(), request.uri(), request.headers(), &access)?;
     Ok(next.run(request).await)
 }
 
-fn check(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+fn check(method: &Method, uri: &Uri, headers: &HeaderMap, access: &Access) -> Result<(), ApiError> {
     let header = |name| {
         let value: Option<&HeaderValue> = headers.get(name);
         value.map(|value| value.to_str().unwrap_or("(not text)").to_owned())
     };
     let host = uri.authority().map(ToString::to_string);
     let host = host.or_else(|| header(HOST)).unwrap_or_default();
-    if !is_loopback(&host) {
+    if !access.is_required() && !is_loopback(&host) {
         return Err(ApiError::ForeignHost(host));
     }
     // A tunnel may map the service to another port, so the client's Host header defines our origin.
-    match header(ORIGIN) {
-        Some(origin) if origin != format!("http://{host}") => Err(ApiError::ForeignOrigin(origin)),
-        _ => Ok(()),
+    let origin = header(ORIGIN);
+    let ours = format!("{}://{host}", access.scheme());
+    if let Some(origin) = origin.clone().filter(|origin| *origin != ours) {
+        return Err(ApiError::ForeignOrigin(origin));
+    }
+    if matches!(*method, Method::GET | Method::HEAD) {
+        return Ok(());
+    }
+    match headers.get(SEC_FETCH_SITE).map(HeaderValue::as_bytes) {
+        Some(b"same-origin" | b"none") => Ok(()),
+        Some(site) => Err(ApiError::ForeignOrigin(
+            String::from_utf8_lossy(site).into_owned(),
+        )),
+        // Every browser sends at least one of the two headers with a change.
+        None if origin.is_none() && session::presented(headers, access).is_some() => Err(
+            ApiError::ForeignOrigin("nowhere, since it names no origin".to_owned()),
+        ),
+        None => Ok(()),
     }
 }
 
-fn is_loopback(host: &str) -> bool {
+/// Returns true if the authority of a URL, or a `Host` header, names this machine.
+pub fn is_loopback(host: &str) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
     };
@@ -100,7 +138,7 @@ mod tests {
     #[test]
     fn an_address_that_others_reach_is_refused_with_the_way_out() {
         let error = require_loopback("0.0.0.0:8787".parse().unwrap()).unwrap_err();
-        assert!(error.to_string().contains("ssh -L"), "{error}");
+        assert!(error.to_string().contains("127.0.0.1"), "{error}");
         assert!(require_loopback("[::1]:0".parse().unwrap()).is_ok());
     }
 }

@@ -14,13 +14,13 @@ use super::error::{AnyProblem, ApiError};
 use super::extract::{Body, Id};
 
 /// The configured models, by name. Keys are never shown.
-#[utoipa::path(get, path = "/models", tag = "models", responses((status = 200, body = Vec<ModelView>), AnyProblem))]
+#[utoipa::path(get, path = "/models", tag = "models", security(("token" = ["viewer"])), responses((status = 200, body = Vec<ModelView>), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Json<Vec<ModelView>> {
     Json(app.engine.models().views())
 }
 
 /// Returns the exact first prompt of a run and an upper estimate of its cost. Starts nothing.
-#[utoipa::path(post, path = "/runs/preview", tag = "models", request_body = RunRequest, responses((status = 200, body = RunPreview), AnyProblem))]
+#[utoipa::path(post, path = "/runs/preview", tag = "models", security(("token" = ["viewer"])), request_body = RunRequest, responses((status = 200, body = RunPreview), AnyProblem))]
 pub async fn preview(
     State(app): State<App>,
     Body(request): Body<RunRequest>,
@@ -34,6 +34,7 @@ pub async fn preview(
     get,
     path = "/runs/{id}/insights",
     tag = "models",
+    security(("token" = ["viewer"])),
     params(("id" = RunId, Path, description = "The run")),
     responses((status = 200, body = Vec<Insight>), AnyProblem)
 )]
@@ -52,6 +53,7 @@ pub async fn insights(
     get,
     path = "/runs/{id}/recording",
     tag = "models",
+    security(("token" = ["viewer"])),
     params(("id" = RunId, Path, description = "The run")),
     responses((status = 200, body = String, content_type = "application/jsonl"), AnyProblem)
 )]

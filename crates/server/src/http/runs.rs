@@ -48,6 +48,7 @@ pub struct LineageQuery {
     post,
     path = "/runs",
     tag = "runs",
+    security(("token" = ["user"])),
     params(("Idempotency-Key" = Option<String>, Header, description = "Names this request; at most 200 bytes")),
     request_body = RunRequest,
     responses(
@@ -88,7 +89,7 @@ pub async fn create(
 }
 
 /// Runs, newest first.
-#[utoipa::path(get, path = "/runs", tag = "runs", params(RunFilter), responses((status = 200, body = RunPage), AnyProblem))]
+#[utoipa::path(get, path = "/runs", tag = "runs", security(("token" = ["viewer"])), params(RunFilter), responses((status = 200, body = RunPage), AnyProblem))]
 pub async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<RunFilter>,
@@ -103,7 +104,7 @@ pub async fn list(
 }
 
 /// One run.
-#[utoipa::path(get, path = "/runs/{id}", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+#[utoipa::path(get, path = "/runs/{id}", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
 pub async fn get(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
     match app.engine.store().run(run).await? {
         Some(view) => Ok(Json(view)),
@@ -115,7 +116,7 @@ pub async fn get(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunV
 }
 
 /// Pauses a run: nothing new is proposed or leased until it is resumed.
-#[utoipa::path(post, path = "/runs/{id}/pause", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/pause", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
 pub async fn pause(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
     let now = app.engine.now();
     let view = app
@@ -127,7 +128,7 @@ pub async fn pause(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Ru
 }
 
 /// A paused run goes on.
-#[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/resume", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
 pub async fn resume(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
     Ok(Json(
         app.engine.store().resume(run, app.engine.now()).await?,
@@ -135,7 +136,7 @@ pub async fn resume(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<R
 }
 
 /// The run ends now; what is being evaluated is dropped and nothing is promoted.
-#[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/cancel", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = RunView), AnyProblem))]
 pub async fn cancel(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunView>, ApiError> {
     Ok(Json(
         app.engine.store().cancel(run, app.engine.now()).await?,
@@ -144,7 +145,7 @@ pub async fn cancel(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<R
 
 /// Finishes a run: nothing new is proposed, pending candidates are evaluated, and the best is
 /// promoted.
-#[utoipa::path(post, path = "/runs/{id}/finish", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = RunView), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/finish", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = RunView), AnyProblem))]
 pub async fn finish(
     State(app): State<App>,
     Id(run): Id<RunId>,
@@ -159,7 +160,7 @@ pub async fn finish(
 
 /// Evaluates the promoted winner again with fresh seeds; if it does not hold, a further commit
 /// takes it back. The outcome arrives as an event.
-#[utoipa::path(post, path = "/runs/{id}/recheck", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = PromotionView), AnyProblem))]
+#[utoipa::path(post, path = "/runs/{id}/recheck", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), responses((status = 202, body = PromotionView), AnyProblem))]
 pub async fn recheck(
     State(app): State<App>,
     Id(run): Id<RunId>,
@@ -168,13 +169,13 @@ pub async fn recheck(
 }
 
 /// Returns the brief: the prompt and the parent from which the next kernel can be written.
-#[utoipa::path(get, path = "/runs/{id}/brief", tag = "runs", params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Brief), AnyProblem))]
+#[utoipa::path(get, path = "/runs/{id}/brief", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Brief), AnyProblem))]
 pub async fn brief(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Brief>, ApiError> {
     Ok(Json(app.engine.brief(run).await?))
 }
 
 /// The lineage graph.
-#[utoipa::path(get, path = "/runs/{id}/lineage", tag = "runs", params(("id" = RunId, Path, description = "The run"), LineageQuery), responses((status = 200, body = Lineage), AnyProblem))]
+#[utoipa::path(get, path = "/runs/{id}/lineage", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run"), LineageQuery), responses((status = 200, body = Lineage), AnyProblem))]
 pub async fn lineage(
     State(app): State<App>,
     Id(run): Id<RunId>,

@@ -1,15 +1,34 @@
-//! The health of the service.
+//! The health of the service, and the changes that people asked for.
 
 use axum::Json;
 use axum::extract::State;
+use domain::access::ChangePage;
 use domain::api::Health;
+use serde::Deserialize;
+use utoipa::IntoParams;
 
 use super::App;
 use super::error::{AnyProblem, ApiError};
+use super::extract::Parameters;
+use super::runs::bad_cursor;
+
+/// The most changes of one page.
+const MAX_CHANGES: u32 = 500;
+
+/// Query parameters of the list of changes.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct ChangeFilter {
+    /// The `next` of the page before; the latest changes when absent.
+    cursor: Option<String>,
+    /// At most this many, 1 to 500; 100 when absent.
+    limit: Option<u32>,
+}
 
 /// Reports the service's version, its workers and its queue. Fails if the database cannot be written
 /// to, such as on a full disk.
-#[utoipa::path(get, path = "/health", tag = "service", responses((status = 200, body = Health), AnyProblem))]
+#[utoipa::path(get, path = "/health", tag = "service", security(("token" = ["viewer"])), responses((status = 200, body = Health), AnyProblem))]
 pub async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
     app.engine.store().ensure_writable().await?;
     let load = app.engine.store().load(app.engine.now()).await?;
@@ -18,4 +37,24 @@ pub async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
         workers: load.workers,
         queued: load.queued,
     }))
+}
+
+/// Lists the changes that people asked for, the latest first: who, what and when. Work of workers is
+/// recorded with their evaluations instead.
+#[utoipa::path(get, path = "/changes", tag = "service", security(("token" = ["admin"])), params(ChangeFilter), responses((status = 200, body = ChangePage), AnyProblem))]
+pub async fn changes(
+    State(app): State<App>,
+    Parameters(filter): Parameters<ChangeFilter>,
+) -> Result<Json<ChangePage>, ApiError> {
+    let before = filter
+        .cursor
+        .map(|cursor| cursor.parse::<i64>())
+        .transpose()
+        .map_err(|_| bad_cursor())?;
+    let limit = filter.limit.unwrap_or(100).clamp(1, MAX_CHANGES);
+    let changes = app.engine.store().changes(before, limit).await?;
+    let full = changes.len() == limit as usize;
+    let next = changes.last().filter(|_| full);
+    let next = next.map(|change| change.id.to_string());
+    Ok(Json(ChangePage { changes, next }))
 }

@@ -17,6 +17,7 @@ use super::extract::Body;
     post,
     path = "/tasks",
     tag = "tasks",
+    security(("token" = ["user"])),
     request_body = Bundle,
     responses((status = 201, body = TaskView), AnyProblem)
 )]
@@ -41,7 +42,7 @@ pub async fn upload(
 }
 
 /// The newest version of every task.
-#[utoipa::path(get, path = "/tasks", tag = "tasks", responses((status = 200, body = [TaskView]), AnyProblem))]
+#[utoipa::path(get, path = "/tasks", tag = "tasks", security(("token" = ["viewer"])), responses((status = 200, body = [TaskView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<TaskView>>, ApiError> {
     Ok(Json(app.engine.store().tasks().await?))
 }
@@ -51,6 +52,7 @@ pub async fn list(State(app): State<App>) -> Result<Json<Vec<TaskView>>, ApiErro
     get,
     path = "/tasks/{name}",
     tag = "tasks",
+    security(("token" = ["viewer"])),
     params(("name" = String, Path, description = "The task's name")),
     responses((status = 200, body = TaskView), AnyProblem)
 )]

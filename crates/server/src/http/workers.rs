@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use utoipa::IntoParams;
 
 use super::App;
+use super::access::Caller;
 use super::error::{AnyProblem, ApiError};
 use super::extract::{Body, Id, Parameters};
 
@@ -35,16 +36,17 @@ pub struct PollQuery {
 }
 
 /// A worker introduces itself.
-#[utoipa::path(post, path = "/workers", tag = "fleet", request_body = Registration, responses((status = 201, body = Registered), AnyProblem))]
+#[utoipa::path(post, path = "/workers", tag = "fleet", security(("token" = ["worker"])), request_body = Registration, responses((status = 201, body = Registered), AnyProblem))]
 pub async fn register(
     State(app): State<App>,
+    caller: Caller,
     Body(registration): Body<Registration>,
 ) -> Result<(StatusCode, Json<Registered>), ApiError> {
     registration.validate().map_err(ApiError::Invalid)?;
     let registered = app
         .engine
         .store()
-        .register(&registration, app.engine.now())
+        .register_as(&registration, caller.owner().as_deref(), app.engine.now())
         .await?;
     let id = registered.worker;
     tracing::info!(worker.id = %id, "registered worker {:?} with {} as {id}", registration.name, registration.device);
@@ -52,20 +54,34 @@ pub async fn register(
 }
 
 /// Lists the workers with a request in the last hour.
-#[utoipa::path(get, path = "/workers", tag = "fleet", responses((status = 200, body = [WorkerView]), AnyProblem))]
+#[utoipa::path(get, path = "/workers", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = [WorkerView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
     Ok(Json(app.engine.store().workers(app.engine.now()).await?))
 }
 
+/// Drains a worker: it gets no further job, and leaves once it has reported the present one. Started
+/// again, it takes work again.
+#[utoipa::path(post, path = "/workers/{id}/drain", tag = "fleet", security(("token" = ["admin"])), params(("id" = WorkerId, Path, description = "The worker")), responses((status = 204, description = "The worker is drained"), AnyProblem))]
+pub async fn drain(
+    State(app): State<App>,
+    Id(worker): Id<WorkerId>,
+) -> Result<StatusCode, ApiError> {
+    app.engine.store().drain_worker(worker).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
 /// Records a worker's report on its device. A quarantined device gets no lease.
-#[utoipa::path(post, path = "/workers/{id}/health", tag = "fleet", params(("id" = WorkerId, Path, description = "The worker")), request_body = HealthReport, responses((status = 204, description = "Noted"), AnyProblem))]
+#[utoipa::path(post, path = "/workers/{id}/health", tag = "fleet", security(("token" = ["worker"])), params(("id" = WorkerId, Path, description = "The worker")), request_body = HealthReport, responses((status = 204, description = "Noted"), AnyProblem))]
 pub async fn tell_health(
     State(app): State<App>,
+    caller: Caller,
     Id(worker): Id<WorkerId>,
     Body(report): Body<HealthReport>,
 ) -> Result<StatusCode, ApiError> {
     report.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
+    let owner = caller.owner();
+    store.check_worker(worker, owner.as_deref()).await?;
     store.note_health(worker, &report, app.engine.now()).await?;
     if let Condition::Quarantined { reason } = &report.condition {
         tracing::warn!(worker.id = %worker, "a device is set aside: {reason}");
@@ -74,7 +90,7 @@ pub async fn tell_health(
 }
 
 /// Lists the health of all devices, and the quarantined candidates.
-#[utoipa::path(get, path = "/devices", tag = "fleet", responses((status = 200, body = FleetHealth), AnyProblem))]
+#[utoipa::path(get, path = "/devices", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = FleetHealth), AnyProblem))]
 pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiError> {
     Ok(Json(app.engine.store().fleet_health().await?))
 }
@@ -84,6 +100,7 @@ pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiErr
     post,
     path = "/workers/{id}/lease",
     tag = "fleet",
+    security(("token" = ["worker"])),
     params(("id" = WorkerId, Path, description = "The worker"), PollQuery),
     responses(
         (status = 200, body = Lease, description = "A job"),
@@ -93,15 +110,19 @@ pub async fn devices(State(app): State<App>) -> Result<Json<FleetHealth>, ApiErr
 )]
 pub async fn lease(
     State(app): State<App>,
+    caller: Caller,
     Id(worker): Id<WorkerId>,
     Parameters(query): Parameters<PollQuery>,
 ) -> Result<Response, ApiError> {
     let wait = Duration::from_secs(u64::from(query.wait.min(MAX_WAIT)));
     let until = Instant::now() + wait;
+    let owner = caller.owner();
     let mut hint = app.engine.store().changed();
     loop {
         // Taken before asking, so that a job queued between the two wakes the wait below.
         hint.borrow_and_update();
+        let store = app.engine.store();
+        store.check_lease(worker, owner.as_deref()).await?;
         if let Some(lease) = app.engine.lease(worker).await? {
             tracing::info!(
                 run.id = %lease.run, candidate.id = %lease.candidate, lease.job = %lease.job, lease.attempt = lease.attempt,
@@ -122,27 +143,35 @@ pub async fn lease(
 }
 
 /// Extends a lease, and records the worker's stage.
-#[utoipa::path(post, path = "/leases/{job}/renew", tag = "fleet", params(("job" = JobId, Path, description = "The job")), request_body = Renewal, responses((status = 200, body = Receipt), AnyProblem))]
+#[utoipa::path(post, path = "/leases/{job}/renew", tag = "fleet", security(("token" = ["worker"])), params(("job" = JobId, Path, description = "The job")), request_body = Renewal, responses((status = 200, body = Receipt), AnyProblem))]
 pub async fn renew(
     State(app): State<App>,
+    caller: Caller,
     Id(job): Id<JobId>,
     Body(renewal): Body<Renewal>,
 ) -> Result<Json<Receipt>, ApiError> {
     renewal.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
+    if let Some(owner) = caller.owner() {
+        store.check_holder(job, &owner).await?;
+    }
     Ok(Json(store.renew(job, &renewal, app.engine.now()).await?))
 }
 
 /// Ends a lease. A report of an attempt that no longer holds the job changes nothing and is
 /// answered `superseded`.
-#[utoipa::path(post, path = "/leases/{job}/report", tag = "fleet", params(("job" = JobId, Path, description = "The job")), request_body = Report, responses((status = 200, body = Receipt), AnyProblem))]
+#[utoipa::path(post, path = "/leases/{job}/report", tag = "fleet", security(("token" = ["worker"])), params(("job" = JobId, Path, description = "The job")), request_body = Report, responses((status = 200, body = Receipt), AnyProblem))]
 pub async fn report(
     State(app): State<App>,
+    caller: Caller,
     Id(job): Id<JobId>,
     Body(report): Body<Report>,
 ) -> Result<Json<Receipt>, ApiError> {
     report.validate().map_err(ApiError::Invalid)?;
     let store = app.engine.store();
+    if let Some(owner) = caller.owner() {
+        store.check_holder(job, &owner).await?;
+    }
     let receipt = store.report(job, &report, app.engine.now()).await?;
     tracing::info!(lease.job = %job, lease.attempt = report.attempt, "report on {job}: {receipt:?}");
     Ok(Json(receipt))

@@ -1,5 +1,6 @@
 //! The HTTP API over a real store and engine; only the clock is ours and the worker scripted.
 
+mod access;
 mod connections;
 mod edge;
 mod events;
@@ -7,3 +8,4 @@ mod evidence;
 mod fleet;
 mod runs;
 mod service;
+mod tls;

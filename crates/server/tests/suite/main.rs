@@ -3,7 +3,9 @@
 #![forbid(unsafe_code)]
 #![expect(clippy::unwrap_used, reason = "a broken fixture should end the test")]
 
+mod access_commands;
 mod api;
+mod authority;
 mod bundle;
 mod command_line;
 mod command_reference;

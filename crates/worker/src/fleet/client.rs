@@ -3,15 +3,19 @@
 use std::fmt;
 use std::time::Duration;
 
+use domain::access::Secret;
+use domain::api::ProblemDocument;
+use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::health::HealthReport;
 use domain::id::{JobId, WorkerId};
 use domain::lease::{EvidenceReceipt, Lease, Receipt, Registered, Registration, Renewal, Report};
-use reqwest::{RequestBuilder, Response, StatusCode};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, RequestBuilder, Response, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{FleetError, Join};
+use super::{FleetError, Join, certificate};
 
 const CONNECT: Duration = Duration::from_secs(5);
 /// Wall time of a request, beyond the time for which the service may hold it open.
@@ -24,7 +28,7 @@ const EXCERPT: usize = 300;
 pub struct Client {
     http: reqwest::Client,
     base: String,
-    token: Option<String>,
+    token: Option<Secret>,
 }
 
 /// The reasons why a request failed.
@@ -45,9 +49,9 @@ impl fmt::Display for RequestError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(error) => {
-                write!(f, "{error}")?;
-                match std::error::Error::source(error) {
-                    Some(cause) => write!(f, ": {cause}"),
+                write!(f, "{}", with_causes(error))?;
+                match certificate::remedy(error) {
+                    Some(fix) => write!(f, "; {fix}"),
                     None => Ok(()),
                 }
             }
@@ -65,11 +69,18 @@ impl From<reqwest::Error> for RequestError {
 impl Client {
     /// Creates a client for the service of `join`.
     pub fn new(join: &Join) -> Result<Self, FleetError> {
-        let mut builder = reqwest::Client::builder().connect_timeout(CONNECT);
+        let mut builder = reqwest::Client::builder()
+            .connect_timeout(CONNECT)
+            // The protocol redirects nowhere, and a token goes to no other address.
+            .redirect(Policy::none());
         if join.server.starts_with("http://") {
             // Unencrypted requests need neither a proxy nor CA certificates, so that a machine
             // without certificates can work for a service of its own.
             builder = builder.no_proxy().tls_certs_only([]);
+        } else if let Some(authority) = &join.authority {
+            let certificates =
+                Certificate::from_pem_bundle(authority).map_err(FleetError::Client)?;
+            builder = builder.tls_certs_only(certificates);
         }
         let http = builder.build().map_err(FleetError::Client)?;
         Ok(Self {
@@ -159,7 +170,7 @@ impl Client {
     ) -> Result<Response, RequestError> {
         let mut request = request.timeout(timeout);
         if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
+            request = request.bearer_auth(token.reveal());
         }
         let response = request.send().await?;
         let status = response.status();
@@ -169,8 +180,16 @@ impl Client {
         let body = response.text().await.unwrap_or_default();
         Err(RequestError::Status {
             status: status.as_u16(),
-            body: body.chars().take(EXCERPT).collect(),
+            body: reason(&body),
         })
+    }
+}
+
+/// The reason of a refusal: the detail of a problem document, else the beginning of the body.
+fn reason(body: &str) -> String {
+    match serde_json::from_str::<ProblemDocument>(body) {
+        Ok(document) => document.detail,
+        Err(_) => body.chars().take(EXCERPT).collect(),
     }
 }
 

@@ -16,7 +16,13 @@ async fn listen(service: &Service, limits: ConnectionLimits) -> (SocketAddr, Dro
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let closing = CancellationToken::new();
-    let serving = connections::serve(listener, service.router.clone(), limits, closing.clone());
+    let serving = connections::serve(
+        listener,
+        None,
+        service.router.clone(),
+        limits,
+        closing.clone(),
+    );
     tokio::spawn(serving);
     (address, closing.drop_guard())
 }

@@ -21,6 +21,7 @@ use engine::{Engine, ManualClock, Settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use server::http::access::Access;
 use server::http::{App, router};
 use store::Store;
 use tempfile::TempDir;
@@ -46,8 +47,13 @@ pub struct Answer {
 }
 
 impl Service {
-    /// A service whose engine runs.
+    /// A service whose engine runs, and that asks for no token.
     pub async fn new() -> Self {
+        Self::with_access(Access::default()).await
+    }
+
+    /// The same with other rules for its callers.
+    pub async fn with_access(access: Access) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("test.db")).await.unwrap();
         let clock = Arc::new(ManualClock::new(fixtures::then()));
@@ -61,6 +67,7 @@ impl Service {
         let app = App {
             data: folder.path().to_owned(),
             engine: engine.clone(),
+            access: access.clone(),
             closing: closing.clone(),
         };
         let (running, stop) = (engine.clone(), closing.clone());

@@ -2,6 +2,7 @@
 // show as it is.
 
 import { reportReach } from "./reach";
+import { reportSignedOut } from "./session";
 import type {
   CandidateDetail,
   CandidatePage,
@@ -17,11 +18,15 @@ import type {
   RunPreview,
   RunRequest,
   RunView,
+  SessionView,
   TaskView,
   WorkerView,
 } from "./types";
 
 const BASE = "/api/v1";
+const SESSION = "/session";
+const NO_CONTENT = 204;
+const UNAUTHORIZED = 401;
 
 export type Control = "pause" | "resume" | "finish" | "cancel";
 
@@ -46,8 +51,11 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     throw new ApiError(0, "No answer", "The service does not answer. Check that it runs, then retry.");
   }
   reportReach(true);
-  if (!response.ok) throw await problemOf(response);
-  return (await response.json()) as T;
+  if (!response.ok) {
+    if (response.status === UNAUTHORIZED && path !== SESSION) reportSignedOut();
+    throw await problemOf(response);
+  }
+  return (response.status === NO_CONTENT ? undefined : await response.json()) as T;
 }
 
 async function problemOf(response: Response): Promise<ApiError> {
@@ -117,6 +125,20 @@ export function devices(): Promise<FleetHealth> {
 
 export function models(): Promise<ModelView[]> {
   return request("/models");
+}
+
+/** Whether the service asks for tokens, and as whom this browser is signed in. */
+export function session(): Promise<SessionView> {
+  return request(SESSION);
+}
+
+/** Exchanges a token for a cookie. */
+export function signIn(token: string): Promise<SessionView> {
+  return request(SESSION, send({ token }));
+}
+
+export function signOut(): Promise<void> {
+  return request(SESSION, { method: "DELETE" });
 }
 
 function send(value: unknown, headers: Record<string, string> = {}): RequestInit {

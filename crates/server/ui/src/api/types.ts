@@ -24,6 +24,7 @@ export type StopReason = Value<"StopReason">;
 export type RunState = Value<"RunState">;
 export type RunView = Value<"RunView">;
 export type RunPage = Value<"RunPage">;
+export type SessionView = Value<"SessionView">;
 export type PromotionView = Value<"PromotionView">;
 export type Operator = Value<"Operator">;
 export type GateSubject = Value<"GateSubject">;

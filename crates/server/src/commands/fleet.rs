@@ -1,0 +1,76 @@
+//! `worker list` and `worker drain`: the workers of a service.
+
+use chrono::{DateTime, Utc};
+use domain::api::WorkerView;
+use domain::id::WorkerId;
+use engine::{Clock as _, SystemClock};
+
+use super::address;
+use super::follow::{print, print_json};
+use crate::cli::{WorkerDrainArgs, WorkerListArgs};
+use crate::outcome::{Ending, Failure, Outcome};
+use crate::terminal::{columns, line};
+
+pub(super) async fn list(args: WorkerListArgs) -> Ending {
+    let workers = address::client(&args.service)?.workers().await?;
+    if args.json {
+        print_json(&workers)?;
+    } else {
+        print(&table(&workers, SystemClock.now()))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+pub(super) async fn drain(args: WorkerDrainArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let drained = match args.worker.parse::<WorkerId>() {
+        Ok(id) => vec![id],
+        Err(_) => named(&client.workers().await?, &args.worker)?,
+    };
+    for id in drained {
+        client.drain(id).await?;
+        print(&format!("drained {id}; it leaves once it has reported\n"))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+/// The workers of a name that are alive: those of one name on several machines are all meant.
+fn named(workers: &[WorkerView], name: &str) -> Result<Vec<WorkerId>, Failure> {
+    let found = workers
+        .iter()
+        .filter(|worker| worker.name == name && worker.alive);
+    let found: Vec<_> = found.map(|worker| worker.id).collect();
+    if found.is_empty() {
+        return Err(Failure::input(anyhow::anyhow!(
+            "drain {name:?}: no worker of this name is alive; `kernelwright worker list` shows the names and ids"
+        )));
+    }
+    Ok(found)
+}
+
+fn table(workers: &[WorkerView], now: DateTime<Utc>) -> String {
+    if workers.is_empty() {
+        return "no worker was seen in the last hour; start one: kernelwright worker join URL\n"
+            .to_owned();
+    }
+    let head = ["name", "id", "device", "state", "last request"].map(str::to_owned);
+    let rows = workers.iter().map(|worker| {
+        let state = match worker {
+            worker if !worker.alive => "gone",
+            worker if worker.draining => "draining",
+            worker if worker.suspended_until.is_some() => "SUSPENDED",
+            worker if worker.evaluating.is_some() => "evaluating",
+            _ => "idle",
+        };
+        let age = (now - worker.seen_at).num_seconds().max(0);
+        vec![
+            line(&worker.name, 40),
+            worker.id.to_string(),
+            line(&worker.device.name, 40),
+            state.to_owned(),
+            format!("{age} s ago"),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(head.to_vec()).chain(rows).collect();
+    columns(&rows, 0)
+}
