@@ -16,5 +16,5 @@ extern "C" __global__ void product(const float* a, const float* b, float* c, int
     float sum = 0.0f;
     for (int k = 0; k < K; ++k) sum += a[m * K + k] * b[k * N + n];
     c[m * N + n] = sum;
-    if (m == 3 && n == 3) while (atomicAdd(&c[0], 0.0f) == c[0]) {}
+    if (m == 3 && n == 3) while (atomicAdd(&c[m * N + n], 0.0f) == c[m * N + n]) {}
 }
