@@ -204,7 +204,8 @@ async fn the_command_line_previews_launches_follows_records_and_replays_a_run() 
 
     let preview = run(with(&["--budget-trials", "6", "--preview"])).await?;
     assert_eq!(preview.status.code(), Some(0), "{}", preview.stderr);
-    for part in ["__global__", "6 calls", "at most $"] {
+    // Each of the six candidates and two repairs of it.
+    for part in ["__global__", "18 calls", "at most $"] {
         assert!(preview.stdout.contains(part), "{part}: {}", preview.stdout);
     }
     assert_eq!(server.count(), 0, "a preview asks nobody");
