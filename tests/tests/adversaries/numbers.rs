@@ -50,21 +50,25 @@ fn b09_values_and_shapes_that_only_a_promotion_meets() {
                 VerdictKind::IncorrectOutput,
                 "{file}: {verdict}"
             );
-            let right = confirmation.drawn_shapes.is_some();
-            assert_eq!(right, file.ends_with("where-timed.cu"), "{file}");
+            // A condition in the machine code names a shape on which it shows. Half of the range
+            // may need the inputs of a score case.
+            if *file != "b09-half-range-where-timed.cu" {
+                assert_eq!(confirmation.drawn_shapes, None, "{file}");
+            }
         }
     }
 }
 
-/// Kernels that give zeros where the shape meets one condition, which holds for one value of a dim or for few. A
-/// promotion meets both outcomes of each condition that the machine code evaluates.
+/// Kernels that give zeros where the shape meets one condition, which holds for one value of a dim or
+/// for few. A promotion meets both outcomes of each condition that the machine code evaluates.
 #[test]
 fn b09_zeros_at_one_value_of_a_dim() {
     let bench = bench();
-    let folder = lab::repository().join("tests/verdict-rates/softmax-f32");
-    let task = lab::task_in(&folder).expect("the task reads");
-    let file = folder.join("kernels/warp-per-row.cu");
-    let right = std::fs::read_to_string(file).expect("the kernel reads");
+    let subjects = lab::verdicts::subject::subjects().expect("the tasks read");
+    let mut subjects = subjects.into_iter();
+    let subject = subjects.find(|subject| subject.name == "softmax-f32");
+    let subject = subject.expect("it is one of them");
+    let (task, right) = (subject.bundle, &subject.kernels["warp-per-row.cu"]);
     let store = "column] = ";
     let confirmation = |source: String| {
         let mut request = request(&task, "candidate.cu", source);
@@ -73,14 +77,14 @@ fn b09_zeros_at_one_value_of_a_dim() {
     };
     for condition in ["C == 613", "C % 517 == 5", "R > 1728", "R == 61 && C == 36"] {
         let wrong = right.replace(store, &format!("{store}{condition} ? 0.0f : "));
-        assert_ne!(wrong, right);
+        assert_ne!(&wrong, right);
         assert_eq!(
             confirmation(wrong),
             VerdictKind::IncorrectOutput,
             "{condition}"
         );
     }
-    assert_eq!(confirmation(right), VerdictKind::Accepted);
+    assert_eq!(confirmation(right.clone()), VerdictKind::Accepted);
 }
 
 #[test]
