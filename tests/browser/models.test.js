@@ -56,6 +56,11 @@ async function candidate(ordinal) {
   return nodes.find((node) => node.ordinal === ordinal);
 }
 
+async function crossover() {
+  const { nodes } = await service.get(`${run}/lineage`);
+  return nodes.find((node) => node.operator.operator === "crossover");
+}
+
 describe("the form", () => {
   it("shows what the run would say and cost, and puts problems beside their fields", async () => {
     await open("/runs/new");
@@ -63,7 +68,7 @@ describe("the form", () => {
     await button("Preview").click();
     const preview = panel("Preview");
     await preview.getByText("Cost, upper estimate").waitFor();
-    assert.match(await preview.innerText(), /\$\d+\.\d\d[\s\S]*45 at most[\s\S]*Not exact: the baseline was never evaluated here/);
+    assert.match(await preview.innerText(), /\$\d+\.\d\d[\s\S]*135 at most[\s\S]*Not exact: the baseline was never evaluated here/);
     assert.match(await preview.locator("pre:visible").innerText(), /extern "C" __global__ void softmax/);
 
     await page.getByLabel("Trials", { exact: true }).fill("0");
@@ -156,7 +161,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         // On a phone only a part of the graph is in sight, and only that is drawn.
         for (const name of page.viewportSize().width > 1000 ? wanted : [wanted[3]]) assert.ok(names.some((found) => name.test(found)), `${name} in ${names}`);
         const spend = await panel("Spend").innerText();
-        assert.match(spend, /Trials\s+8 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
+        assert.match(spend, /Trials\s+7 of 9[\s\S]*Tokens\s+[\d,]+ no limit, up to [\d,]+ promised to calls under way[\s\S]*Dollars\s+\$0\.\d+ of \$1/);
         assert.match(spend, /Running time\s+\d+ s no limit[\s\S]*Device time\s+[\d.]+ s no limit[\s\S]*Model\s+hand\s[\s\S]*1 generation after the first[\s\S]*1 repair in a row at most/);
         await panel("Insights").getByRole("row").nth(1).waitFor();
         const [table, room] = await panel("Insights").locator(".scroll").evaluate((scroll) => [scroll.scrollWidth, scroll.clientWidth]);
@@ -184,12 +189,12 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       },
     },
     "asked-candidate": {
-      path: async () => `/candidates/${(await candidate(7)).id}`,
+      path: async () => `/candidates/${(await crossover()).id}`,
       ready: () => panel("Conversation").waitFor(),
       async check() {
         const call = await page.getByRole("article", { name: "Call 1" }).innerText();
-        assert.match(call, /template full_crossover\/standard [0-9a-f]{12}[\s\S]*Shown:\s+best #6\s+parents? #\d+[\s\S]*insights of #\d/);
-        const { children, parents } = await service.get(`/candidates/${(await candidate(7)).id}`);
+        assert.match(call, /template full_crossover\/standard [0-9a-f]{12}[\s\S]*Shown:\s+best #\d\s+parents? #\d+[\s\S]*insights of #\d/);
+        const { children, parents } = await service.get(`/candidates/${(await crossover()).id}`);
         assert.equal(children.length, 0);
         assert.equal(parents.length, 2);
       },
