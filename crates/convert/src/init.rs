@@ -74,7 +74,7 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     Ok(task_file::write(work, &sized, &baseline))
 }
 
-/// What the steps of one conversion share.
+/// State shared by the steps of one conversion: the request, and the guesses made so far.
 struct Work<'a> {
     request: &'a Request<'a>,
     guesses: Vec<Guess>,

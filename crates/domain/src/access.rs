@@ -75,8 +75,8 @@ impl FromStr for Scope {
     }
 }
 
-/// What a secret stands for. The prefix tells it, so that neither passes for the other and scanners
-/// for leaked secrets recognise both.
+/// The two kinds of secret. Each has its own prefix, so that neither is accepted as the other and
+/// scanners for leaked secrets recognise both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretKind {
     /// A token, sent in the header `Authorization`.
@@ -192,7 +192,7 @@ pub struct SignIn {
     pub token: String,
 }
 
-/// Who a browser is signed in as.
+/// The session of a browser: its token's name and scope, if it is signed in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct SessionView {
     /// True if the service asks for tokens.
@@ -216,7 +216,7 @@ pub struct Change {
     pub actor: String,
     /// The request, such as "POST /api/v1/runs/{id}/pause" or "token revoke".
     pub request: String,
-    /// What was changed, such as a path.
+    /// The changed object, such as the path of a route.
     pub subject: String,
     /// The HTTP status of the answer; absent if the service stopped before it answered.
     pub status: Option<u16>,

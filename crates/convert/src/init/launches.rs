@@ -35,7 +35,7 @@ pub(super) struct FoundStep {
     pub arguments: Vec<Value>,
 }
 
-/// What the plan gives for one parameter of a kernel.
+/// The argument of a launch plan for one parameter of a kernel.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
     Buffer(String),

@@ -121,7 +121,7 @@ fn new_file(path: &Path) -> Result<std::fs::File, Failure> {
         .map_err(Failure::input)
 }
 
-/// Who is at the command line.
+/// The name under which changes from this command line are recorded: the user id of its process.
 fn actor() -> String {
     match std::fs::metadata("/proc/self") {
         Ok(own) => format!("command line, user id {}", own.uid()),
