@@ -34,6 +34,8 @@ export function candidatePath(id: string, line?: number | null): string {
 export class Router {
   route: Route = $state.raw({ page: "unknown" });
   hash = $state("");
+  /** The query of the address: filters and selections of the page. */
+  search: URLSearchParams = $state.raw(new URLSearchParams());
 
   constructor() {
     this.#read();
@@ -47,9 +49,22 @@ export class Router {
     if (!location.hash) window.scrollTo(0, 0);
   }
 
+  /** Changes parameters of the present address without a new entry in the history; empty ones are left out. */
+  select(values: Record<string, string | null>): void {
+    const search = new URLSearchParams(location.search);
+    for (const [name, value] of Object.entries(values)) {
+      if (value) search.set(name, value);
+      else search.delete(name);
+    }
+    const query = search.size === 0 ? "" : `?${search}`;
+    history.replaceState(null, "", location.pathname + query + location.hash);
+    this.#read();
+  }
+
   #read(): void {
     this.route = parseRoute(location.pathname);
     this.hash = location.hash;
+    this.search = new URLSearchParams(location.search);
   }
 
   /** Follows plain clicks on links of this site; others are left to the browser. */
