@@ -2,7 +2,7 @@
 //! answer is recorded with its consequence for the candidate. A call is identified by its row, so
 //! that the next process repeats the calls of a killed one.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -40,6 +40,10 @@ pub(crate) struct CallsInProgress(Arc<Mutex<HashMap<CallId, Option<AbortHandle>>
 impl CallsInProgress {
     fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Option<AbortHandle>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn ids(&self) -> HashSet<CallId> {
+        self.calls().keys().copied().collect()
     }
 
     /// Marks a call as under way; none if it is already.
@@ -80,7 +84,8 @@ impl Engine {
                 }
             }
         }
-        for call in self.store.due_calls(self.now()).await? {
+        let under_way = self.calls_in_progress.ids();
+        for call in self.store.due_calls_besides(&under_way, self.now()).await? {
             let Some(call_in_progress) = self.calls_in_progress.begin(call.id) else {
                 continue;
             };

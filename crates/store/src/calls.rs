@@ -23,6 +23,7 @@ use uuid::Uuid;
 use crate::candidates::{self, Charge, NewCandidate};
 use crate::error::ErrorContext;
 use crate::rows::{json, micros};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events, runs};
 pub(crate) use past::spend;
 use rows::DueRow;
@@ -30,7 +31,7 @@ use rows::DueRow;
 /// Calls in a row without an answer after which a run is paused.
 pub const MAX_UNANSWERED: u32 = 4;
 /// Calls that are read at once.
-const MOST_DUE: i64 = 256;
+const MOST_DUE: usize = 256;
 
 /// A call to record, with its prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -222,18 +223,36 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn due_calls(&self, now: DateTime<Utc>) -> Result<Vec<DueCall>, StoreError> {
+        self.due_calls_besides(&HashSet::new(), now).await
+    }
+
+    /// The same without those that are under way, whose prompts are not read again.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn due_calls_besides(
+        &self,
+        under_way: &HashSet<CallId>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<DueCall>, StoreError> {
+        let mut view = self.view().await?;
         let rows: Vec<DueRow> = query_as(
             "SELECT k.id, k.run, k.candidate, c.ordinal, k.turn, k.model, k.seed, k.temperature, \
-             k.prompt, k.seen, k.failures FROM calls k JOIN candidates c ON c.id = k.candidate \
+             k.prompt_text, k.seen, k.failures FROM calls k JOIN candidates c ON c.id = k.candidate \
              JOIN runs r ON r.id = k.run WHERE k.answered_at IS NULL AND k.not_before <= $1 \
-             AND c.state = 'pending' AND r.state = 'running' ORDER BY k.run, c.ordinal LIMIT $2",
+             AND c.state = 'pending' AND r.state = 'running' ORDER BY k.run, c.ordinal",
         )
         .bind(micros(now))
-        .bind(MOST_DUE)
-        .fetch_all(&self.read)
+        .fetch_all(&mut *view)
         .await
         .context("look for calls to make")?;
-        rows.into_iter().map(DueRow::read).collect()
+        let mut due = Vec::new();
+        let new = |row: &DueRow| !under_way.contains(&CallId::from(row.id));
+        for row in rows.into_iter().filter(new).take(MOST_DUE) {
+            let prompt = texts::get(&mut view, row.prompt_text).await?;
+            due.push(row.read(&prompt)?);
+        }
+        Ok(due)
     }
 
     /// Counts one more request for a call, before it is sent. Returns false, and counts nothing, if
@@ -352,9 +371,10 @@ async fn insert_call(
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let prompt = put_prompt(tx, run, new).await?;
     query(
         "INSERT INTO calls (id, run, candidate, turn, model, seed, temperature, template, \
-         template_digest, prompt, dropped, seen, reserved_tokens, reserved_nanos, not_before, \
+         template_digest, prompt_text, dropped, seen, reserved_tokens, reserved_nanos, not_before, \
          created_at) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15)",
     )
@@ -367,7 +387,7 @@ async fn insert_call(
     .bind(new.temperature)
     .bind(&new.template)
     .bind(new.template_digest.to_string())
-    .bind(json(&new.prompt))
+    .bind(prompt)
     .bind(json(&new.dropped))
     .bind(json(&new.seen))
     .bind(whole(new.reserved.usage.total()))
@@ -377,4 +397,40 @@ async fn insert_call(
     .await
     .context("record a call")?;
     Ok(())
+}
+
+/// Stores a prompt. It repeats the run's first prompt of its template, and the sources that it shows.
+async fn put_prompt(tx: &mut Connection, run: RunId, new: &NewCall) -> Result<TextId, StoreError> {
+    let text = json(&new.prompt);
+    let first: Option<TextId> =
+        query_scalar("SELECT prompt FROM first_prompts WHERE run = $1 AND template = $2")
+            .bind(run.uuid())
+            .bind(&new.template)
+            .fetch_optional(&mut *tx)
+            .await
+            .context("find the first prompt")?;
+    let Some(first) = first else {
+        let prompt = texts::put(tx, &text, &[]).await?;
+        query("INSERT INTO first_prompts (run, template, prompt) VALUES ($1, $2, $3)")
+            .bind(run.uuid())
+            .bind(&new.template)
+            .bind(prompt)
+            .execute(tx)
+            .await
+            .context("record the first prompt")?;
+        return Ok(prompt);
+    };
+    let shown = |index: usize| new.seen.parents.get(index).map(|id| id.uuid());
+    let sources: Vec<TextId> = query_scalar(
+        "SELECT source_text FROM candidates WHERE id IN ($1, $2, $3) AND source_text IS NOT NULL",
+    )
+    .bind(new.seen.best.map(CandidateId::uuid))
+    .bind(shown(0))
+    .bind(shown(1))
+    .fetch_all(&mut *tx)
+    .await
+    .context("find the sources that a prompt shows")?;
+    let mut bases = vec![first];
+    bases.extend(sources);
+    texts::put(tx, &text, &bases).await
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, json, micros};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
 /// A candidate to record.
@@ -106,11 +107,18 @@ impl Store {
         &self,
         candidate: CandidateId,
     ) -> Result<Option<(String, String)>, StoreError> {
-        query_as("SELECT file, source FROM candidates WHERE id = $1")
-            .bind(candidate.uuid())
-            .fetch_optional(&self.read)
-            .await
-            .context("read a candidate's source")
+        let mut view = self.view().await?;
+        let row: Option<(String, Option<TextId>)> =
+            query_as("SELECT file, source_text FROM candidates WHERE id = $1")
+                .bind(candidate.uuid())
+                .fetch_optional(&mut *view)
+                .await
+                .context("read a candidate's source")?;
+        let Some((file, source)) = row else {
+            return Ok(None);
+        };
+        let source = texts::get_optional(&mut view, source).await?;
+        Ok(Some((file, source.unwrap_or_default())))
     }
 }
 
@@ -214,10 +222,17 @@ pub(crate) async fn insert(
     for parent in new.parent.iter().chain(&new.further_parents) {
         require_in_run(tx, *parent, run).await?;
     }
+    let source = match new.source.as_str() {
+        "" => None,
+        source => {
+            let parent = sweep_base(tx, new).await?;
+            Some(texts::put(tx, source, parent.as_slice()).await?)
+        }
+    };
     let ordinal = next_ordinal(tx, run).await?;
     query(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
-         title, file, source, digest, configuration, idea, trial, proposal, state, \
+         title, file, source_text, digest, configuration, idea, trial, proposal, state, \
          duplicate_of, created_at, further_parents) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
     )
@@ -230,7 +245,7 @@ pub(crate) async fn insert(
     .bind(&new.proposer)
     .bind(&new.title)
     .bind(&new.file)
-    .bind(&new.source)
+    .bind(source)
     .bind(new.digest.map(|digest| digest.to_string()))
     .bind(json(&new.configuration))
     .bind(new.idea.as_ref().map(json))
@@ -253,6 +268,19 @@ pub(crate) async fn insert(
         title: new.title.clone(),
     };
     events::record(tx, run, &proposed, now).await
+}
+
+/// The parent's source of a sweep's candidate, which differs from it in a few values. Other sources
+/// have no base, because they are bases of prompts and replies.
+async fn sweep_base(tx: &mut Connection, new: &NewCandidate) -> Result<Option<TextId>, StoreError> {
+    let Some(parent) = new.parent.filter(|_| new.operator == Operator::Sweep) else {
+        return Ok(None);
+    };
+    query_scalar("SELECT source_text FROM candidates WHERE id = $1")
+        .bind(parent.uuid())
+        .fetch_one(tx)
+        .await
+        .context("find the parent's source")
 }
 
 /// The ordinal of the run's next candidate.

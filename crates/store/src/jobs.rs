@@ -19,6 +19,7 @@ use crate::error::ErrorContext;
 use crate::faults::{self, HeldLease, LeaseEnd};
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, micros, stage_word};
+use crate::texts::{self, TextId};
 use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
 
@@ -85,7 +86,7 @@ struct JobRow {
     round: i64,
     bundle: String,
     file: String,
-    source: String,
+    source_text: Option<TextId>,
     configuration: String,
 }
 
@@ -403,7 +404,7 @@ pub(crate) fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
 async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
     let row: JobRow = query_as(
         "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.champion, \
-         j.round, t.bundle, c.file, c.source, c.configuration FROM jobs j \
+         j.round, t.bundle, c.file, c.source_text, c.configuration FROM jobs j \
          JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
          JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
     )
@@ -436,7 +437,9 @@ async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError
         round: row_ref.number("round", row.round)?,
         bundle: RowRef::new("tasks", run).json("bundle", &row.bundle)?,
         file: row.file,
-        source: row.source,
+        source: texts::get_optional(tx, row.source_text)
+            .await?
+            .unwrap_or_default(),
         configuration: RowRef::new("candidates", candidate)
             .json("configuration", &row.configuration)?,
         incumbent,
@@ -451,15 +454,15 @@ async fn read_incumbent(
     let Some(timing) = judgements::timing(tx, id).await? else {
         return Ok(None);
     };
-    let (file, source, configuration): (String, String, String) =
-        query_as("SELECT file, source, configuration FROM candidates WHERE id = $1")
+    let (file, source, configuration): (String, Option<TextId>, String) =
+        query_as("SELECT file, source_text, configuration FROM candidates WHERE id = $1")
             .bind(id.uuid())
-            .fetch_one(tx)
+            .fetch_one(&mut *tx)
             .await
             .context("read the incumbent")?;
     Ok(Some(Incumbent {
         file,
-        source,
+        source: texts::get_optional(tx, source).await?.unwrap_or_default(),
         configuration: RowRef::new("candidates", id).json("configuration", &configuration)?,
         timing,
     }))

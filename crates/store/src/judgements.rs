@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, stage_word, word};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events};
 
 /// An evaluation to record.
@@ -57,8 +58,10 @@ pub(crate) async fn record(
         Some((job, attempt, worker)) => (Some(job.uuid()), attempt, worker.map(WorkerId::uuid)),
         None => (None, 0, None),
     };
+    let base = baseline_evidence(tx, judgement.run).await?;
+    let evidence = texts::put(tx, &json(evaluation), base.as_slice()).await?;
     query(
-        "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence, \
+        "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence_text, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
          unmet_phases, created_at, device_us, control, bundle) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
@@ -70,7 +73,7 @@ pub(crate) async fn record(
     .bind(stage_word(evaluation.stage))
     .bind(worker)
     .bind(attempt)
-    .bind(json(evaluation))
+    .bind(evidence)
     .bind(evaluation.verdict.kind().as_str())
     .bind(evaluation.verdict.to_string())
     .bind(evaluation.verdict.line().map(i64::from))
@@ -248,23 +251,36 @@ pub(crate) async fn timing(
     connection: &mut Connection,
     candidate: CandidateId,
 ) -> Result<Option<Timing>, StoreError> {
-    let evidence: Option<String> = query_scalar(
-        "SELECT evidence FROM evaluations WHERE candidate = $1 AND stage <> 'confirmation' \
-         AND verdict = 'accepted'",
+    let evidence: Option<TextId> = query_scalar(
+        "SELECT evidence_text FROM evaluations WHERE candidate = $1 \
+         AND stage <> 'confirmation' AND verdict = 'accepted'",
     )
     .bind(candidate.uuid())
-    .fetch_optional(connection)
+    .fetch_optional(&mut *connection)
     .await
     .context("read an evaluation")?;
     let Some(evidence) = evidence else {
         return Ok(None);
     };
+    let evidence = texts::get(connection, evidence).await?;
     let evaluation: Evaluation =
         RowRef::new("evaluations", candidate).json("evidence", &evidence)?;
     Ok(evaluation
         .verdict
         .acceptance()
         .map(|acceptance| acceptance.timing.clone()))
+}
+
+/// The evidence of the run's baseline, once it has been evaluated. The other evaluations of the run
+/// repeat most of it.
+async fn baseline_evidence(tx: &mut Connection, run: RunId) -> Result<Option<TextId>, StoreError> {
+    query_scalar(
+        "SELECT evidence_text FROM evaluations WHERE run = $1 AND stage = 'baseline' LIMIT 1",
+    )
+    .bind(run.uuid())
+    .fetch_optional(tx)
+    .await
+    .context("find the baseline's evidence")
 }
 
 /// The run's generation 0, once it has been proposed.
@@ -286,17 +302,19 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn newest_baseline(&self, version: Digest) -> Result<Option<Evaluation>, StoreError> {
-        let evidence: Option<String> = query_scalar(
-            "SELECT e.evidence FROM evaluations e JOIN runs r ON r.id = e.run \
+        let mut view = self.view().await?;
+        let evidence: Option<TextId> = query_scalar(
+            "SELECT e.evidence_text FROM evaluations e JOIN runs r ON r.id = e.run \
              JOIN tasks t ON t.content = r.task_content \
              WHERE t.version = $1 AND e.stage = 'baseline' \
              ORDER BY e.created_at DESC, e.id DESC LIMIT 1",
         )
         .bind(version.to_string())
-        .fetch_optional(&self.read)
+        .fetch_optional(&mut *view)
         .await
         .context("read the newest baseline")?;
-        evidence
+        texts::get_optional(&mut view, evidence)
+            .await?
             .map(|evidence| RowRef::new("evaluations", version).json("evidence", &evidence))
             .transpose()
     }

@@ -22,6 +22,7 @@ mod rows;
 mod runs;
 mod snapshot;
 mod tasks;
+mod texts;
 mod views;
 mod workers;
 

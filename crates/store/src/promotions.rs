@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events, jobs, runs};
 
 /// A promotion that waits for the engine: its confirmation or re-check has ended.
@@ -575,14 +576,15 @@ async fn outcome(
     connection: &mut Connection,
     promotion: PromotionId,
 ) -> Result<ConfirmationOutcome, StoreError> {
-    let (round, message, evidence, speedup): (i64, String, Option<String>, Option<f64>) = query_as(
-        "SELECT j.round, j.last_error, e.evidence, e.speedup FROM promotions p \
+    let (round, message, evidence, speedup): (i64, String, Option<TextId>, Option<f64>) = query_as(
+        "SELECT j.round, j.last_error, e.evidence_text, e.speedup FROM promotions p \
              JOIN jobs j ON j.id = p.job LEFT JOIN evaluations e ON e.job = j.id WHERE p.id = $1",
     )
     .bind(promotion.uuid())
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await
     .context("read a confirmation")?;
+    let evidence = texts::get_optional(connection, evidence).await?;
     let row_ref = RowRef::new("evaluations", format!("of promotion {promotion}"));
     Ok(match evidence {
         Some(evidence) => ConfirmationOutcome::Evaluated {

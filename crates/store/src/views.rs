@@ -16,6 +16,7 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
 
 /// Everything recorded about one candidate.
@@ -274,11 +275,11 @@ impl Store {
             return Ok(None);
         };
         let row: RecordRow = query_as(
-            "SELECT c.run, t.name AS task, c.file, c.source, c.idea, c.digest, \
-             (SELECT source FROM candidates WHERE id = c.parent) AS parent_source, \
-             (SELECT evidence FROM evaluations WHERE candidate = COALESCE(c.duplicate_of, c.id) \
+            "SELECT c.run, t.name AS task, c.file, c.source_text, c.idea, c.digest, \
+             (SELECT source_text FROM candidates WHERE id = c.parent) AS parent_source, \
+             (SELECT evidence_text FROM evaluations WHERE candidate = COALESCE(c.duplicate_of, c.id) \
              AND stage <> 'confirmation') AS evaluation, \
-             (SELECT evidence FROM evaluations WHERE candidate = c.id \
+             (SELECT evidence_text FROM evaluations WHERE candidate = c.id \
              AND stage = 'confirmation' ORDER BY created_at DESC, id DESC LIMIT 1) AS confirmation \
              FROM candidates c JOIN runs r ON r.id = c.run \
              JOIN tasks t ON t.content = r.task_content WHERE c.id = $1",
@@ -299,17 +300,21 @@ impl Store {
         .await
         .context("read a candidate's children")?;
         let row_ref = RowRef::new("candidates", candidate);
-        let evidence = |column, text: Option<String>| {
-            text.map(|text| RowRef::new("evaluations", candidate).json(column, &text))
+        let evidence = |text: Option<String>| {
+            text.map(|text| RowRef::new("evaluations", candidate).json("evidence_text", &text))
                 .transpose()
         };
+        let source = texts::get_optional(&mut view, row.source_text).await?;
+        let parent_source = texts::get_optional(&mut view, row.parent_source).await?;
+        let evaluation = texts::get_optional(&mut view, row.evaluation).await?;
+        let confirmation = texts::get_optional(&mut view, row.confirmation).await?;
         Ok(Some(CandidateRecord {
             run: RunId::from(row.run),
             task: row.task,
             summary,
             file: row.file,
-            source: row.source,
-            parent_source: row.parent_source,
+            source: source.unwrap_or_default(),
+            parent_source,
             idea: row
                 .idea
                 .map(|idea| row_ref.json("idea", &idea))
@@ -319,8 +324,8 @@ impl Store {
                 .map(|digest| digest.parse())
                 .transpose()
                 .map_err(|error: domain::digest::DigestError| row_ref.wrong("digest", error))?,
-            evaluation: evidence("evidence", row.evaluation)?,
-            confirmation: evidence("evidence", row.confirmation)?,
+            evaluation: evidence(evaluation)?,
+            confirmation: evidence(confirmation)?,
             children: children.into_iter().map(CandidateId::from).collect(),
         }))
     }
@@ -331,12 +336,12 @@ struct RecordRow {
     run: Uuid,
     task: String,
     file: String,
-    source: String,
+    source_text: Option<TextId>,
     idea: Option<String>,
     digest: Option<String>,
-    parent_source: Option<String>,
-    evaluation: Option<String>,
-    confirmation: Option<String>,
+    parent_source: Option<TextId>,
+    evaluation: Option<TextId>,
+    confirmation: Option<TextId>,
 }
 
 async fn summary(

@@ -12,6 +12,7 @@ use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
 use crate::candidates::{self, Ids};
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
+use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events, runs};
 
 impl Store {
@@ -34,7 +35,15 @@ impl Store {
         if asked.answered {
             return Ok(false);
         }
-        write_answer(&mut tx, call, answer, effect, now).await?;
+        let source = match effect {
+            AnswerEffect::Written { text, .. } if asked.pending => {
+                Some(texts::put(&mut tx, &text.source, &[]).await?)
+            }
+            _ => None,
+        };
+        // The reply repeats the source.
+        let reply = texts::put(&mut tx, &answer.text, source.as_slice()).await?;
+        write_answer(&mut tx, call, answer, reply, effect, now).await?;
         count_answer(&mut tx, call).await?;
         let replied = EventKind::Replied {
             candidate: asked.candidate,
@@ -51,7 +60,7 @@ impl Store {
                 candidate: asked.candidate,
                 ..ids
             };
-            apply_answer(&mut tx, &asked, ids, next, effect, now).await?;
+            apply_answer(&mut tx, &asked, source, ids, next, effect, now).await?;
         }
         self.commit(tx).await?;
         Ok(counted)
@@ -164,6 +173,7 @@ async fn write_answer(
     tx: &mut Connection,
     call: CallId,
     answer: &Answer,
+    reply: TextId,
     effect: &AnswerEffect,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
@@ -174,14 +184,14 @@ async fn write_answer(
         AnswerEffect::AskAgain { .. } | AnswerEffect::Unusable { .. } => &[],
     };
     query(
-        "UPDATE calls SET answered_at = $2, reply = $3, complete = $4, unusable = $5, notes = $6, \
+        "UPDATE calls SET answered_at = $2, reply_text = $3, complete = $4, unusable = $5, notes = $6, \
          input_tokens = $7, cached_tokens = $8, cache_written_tokens = $9, output_tokens = $10, \
          usage_estimated = $11, cost = $12, answered_by = $13, request_id = $14, \
          first_token_us = $15, total_us = $16, attempts = $17 WHERE id = $1",
     )
     .bind(call.uuid())
     .bind(micros(now))
-    .bind(&answer.text)
+    .bind(reply)
     .bind(i64::from(answer.complete))
     .bind(effect.unusable())
     .bind(json(&notes))
@@ -229,6 +239,7 @@ async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreErro
 async fn apply_answer(
     tx: &mut Connection,
     asked: &Asked,
+    source: Option<TextId>,
     ids: Ids,
     next: CallId,
     effect: &AnswerEffect,
@@ -238,12 +249,12 @@ async fn apply_answer(
         AnswerEffect::Written { text, .. } => {
             let original = candidates::original(tx, asked.run, text.digest).await?;
             query(
-                "UPDATE candidates SET title = $2, source = $3, digest = $4, configuration = $5, \
+                "UPDATE candidates SET title = $2, source_text = $3, digest = $4, configuration = $5, \
                  idea = $6, state = $7, duplicate_of = $8 WHERE id = $1",
             )
             .bind(asked.candidate.uuid())
             .bind(&text.title)
-            .bind(&text.source)
+            .bind(source)
             .bind(text.digest.map(|digest| digest.to_string()))
             .bind(json(&text.configuration))
             .bind(text.idea.as_ref().map(json))

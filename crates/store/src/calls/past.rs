@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::rows::{CallRow, SpendRow};
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
+use crate::texts;
 use crate::{Connection, Store, StoreError, runs};
 
 impl Store {
@@ -19,19 +20,26 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn calls(&self, candidate: CandidateId) -> Result<Vec<CallView>, StoreError> {
+        let mut view = self.view().await?;
         let rows: Vec<CallRow> = query_as(
-            "SELECT id, turn, model, template, template_digest, prompt, dropped, seen, failures, \
+            "SELECT id, turn, model, template, template_digest, prompt_text, dropped, seen, failures, \
              (SELECT MAX(0, requests - failures - (answered_at IS NOT NULL OR c.state = 'pending')) \
-             FROM candidates c WHERE c.id = calls.candidate) AS interrupted, last_error, created_at, answered_at, reply, complete, unusable, notes, input_tokens, \
+             FROM candidates c WHERE c.id = calls.candidate) AS interrupted, last_error, created_at, answered_at, reply_text, complete, unusable, notes, input_tokens, \
              cached_tokens, cache_written_tokens, output_tokens, usage_estimated, cost, \
              answered_by, first_token_us, total_us, attempts FROM calls WHERE candidate = $1 \
              ORDER BY turn",
         )
         .bind(candidate.uuid())
-        .fetch_all(&self.read)
+        .fetch_all(&mut *view)
         .await
         .context("read a candidate's calls")?;
-        rows.into_iter().map(CallRow::read).collect()
+        let mut calls = Vec::with_capacity(rows.len());
+        for row in rows {
+            let prompt = texts::get(&mut view, row.prompt_text).await?;
+            let reply = texts::get_optional(&mut view, row.reply_text).await?;
+            calls.push(row.read(&prompt, reply)?);
+        }
+        Ok(calls)
     }
 
     /// The candidates that the first prompt of each of a run's model-written candidates showed.

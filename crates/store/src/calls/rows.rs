@@ -9,6 +9,7 @@ use uuid::Uuid;
 use super::DueCall;
 use crate::StoreError;
 use crate::rows::RowRef;
+use crate::texts::TextId;
 
 #[derive(sqlx::FromRow)]
 pub(super) struct SpendRow {
@@ -64,13 +65,13 @@ pub(super) struct DueRow {
     pub(super) model: String,
     pub(super) seed: i64,
     pub(super) temperature: f64,
-    pub(super) prompt: String,
+    pub(super) prompt_text: TextId,
     pub(super) seen: String,
     pub(super) failures: i64,
 }
 
 impl DueRow {
-    pub(super) fn read(self) -> Result<DueCall, StoreError> {
+    pub(super) fn read(self, prompt: &str) -> Result<DueCall, StoreError> {
         let id = CallId::from(self.id);
         let row_ref = RowRef::new("calls", id);
         Ok(DueCall {
@@ -82,7 +83,7 @@ impl DueRow {
             model: self.model,
             seed: row_ref.number("seed", self.seed)?,
             temperature: self.temperature,
-            prompt: row_ref.json("prompt", &self.prompt)?,
+            prompt: row_ref.json("prompt_text", prompt)?,
             seen: row_ref.json("seen", &self.seen)?,
             failures: row_ref.number("failures", self.failures)?,
         })
@@ -96,7 +97,7 @@ pub(super) struct CallRow {
     pub(super) model: String,
     pub(super) template: String,
     pub(super) template_digest: String,
-    pub(super) prompt: String,
+    pub(super) prompt_text: TextId,
     pub(super) dropped: String,
     pub(super) seen: String,
     pub(super) failures: i64,
@@ -104,7 +105,7 @@ pub(super) struct CallRow {
     pub(super) last_error: Option<String>,
     pub(super) created_at: i64,
     pub(super) answered_at: Option<i64>,
-    pub(super) reply: Option<String>,
+    pub(super) reply_text: Option<TextId>,
     pub(super) complete: Option<i64>,
     pub(super) unusable: Option<String>,
     pub(super) notes: Option<String>,
@@ -121,10 +122,10 @@ pub(super) struct CallRow {
 }
 
 impl CallRow {
-    pub(super) fn read(self) -> Result<CallView, StoreError> {
+    pub(super) fn read(self, prompt: &str, reply: Option<String>) -> Result<CallView, StoreError> {
         let row_ref = RowRef::new("calls", CallId::from(self.id));
         let tokens = |column, value: Option<i64>| row_ref.number::<u64>(column, value.unwrap_or(0));
-        let reply = match (self.reply, self.answered_at) {
+        let reply = match (reply, self.answered_at) {
             (Some(text), Some(at)) => Some(ReplyView {
                 text,
                 complete: self.complete == Some(1),
@@ -156,7 +157,7 @@ impl CallRow {
             template_digest: self.template_digest.parse().map_err(
                 |error: domain::digest::DigestError| row_ref.wrong("template_digest", error),
             )?,
-            prompt: row_ref.json("prompt", &self.prompt)?,
+            prompt: row_ref.json("prompt_text", prompt)?,
             dropped: row_ref.json("dropped", &self.dropped)?,
             seen: row_ref.json("seen", &self.seen)?,
             failures: row_ref.number("failures", self.failures)?,

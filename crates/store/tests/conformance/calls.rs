@@ -45,7 +45,7 @@ fn call(text: &str) -> NewCall {
     }
 }
 
-fn draft(operator: Operator, parents: &[CandidateId]) -> NewDraft {
+pub fn draft(operator: Operator, parents: &[CandidateId]) -> NewDraft {
     NewDraft {
         draft: Draft {
             trial: operator != Operator::Repair,
@@ -85,7 +85,7 @@ fn answer() -> Answer {
     }
 }
 
-fn written(body: &str) -> AnswerEffect {
+pub fn written(body: &str) -> AnswerEffect {
     let like = candidate(Operator::Init, None, body);
     AnswerEffect::Written {
         text: Box::new(WrittenText {
@@ -100,14 +100,14 @@ fn written(body: &str) -> AnswerEffect {
     }
 }
 
-async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<DueCall> {
+pub async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<DueCall> {
     let recorded = lab.store.draft_all(run, first, drafts, at(5)).await;
     assert!(recorded.expect("the run is open"));
     lab.store.due_calls(at(5)).await.expect("rows")
 }
 
 /// Records an answer. Returns true if it counted.
-async fn reply(lab: &Lab, call: &DueCall, meaning: &AnswerEffect, now: i64) -> bool {
+pub async fn reply(lab: &Lab, call: &DueCall, meaning: &AnswerEffect, now: i64) -> bool {
     let counted = lab.store.answer(call.id, &answer(), meaning, at(now)).await;
     counted.expect("rows")
 }

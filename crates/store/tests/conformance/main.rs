@@ -14,4 +14,5 @@ mod jobs;
 mod proposals;
 mod restart;
 mod runs;
+mod texts;
 mod views;
