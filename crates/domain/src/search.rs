@@ -9,6 +9,7 @@ mod evolve;
 mod insights;
 mod playbook;
 pub mod selection;
+mod settled;
 mod sweep;
 mod totals;
 
@@ -29,6 +30,8 @@ pub use budget::{Budget, Spend, StopReason};
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
 pub use insights::{Insight, insights};
 pub use totals::Totals;
+
+use settled::Settled;
 
 /// The methods by which candidates are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -276,13 +279,15 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
         }
         EntryState::Accepted { .. } => {}
     }
-    let stop = run.stop_reason();
+    totals.settle(run.candidates, run.refused);
+    let stop = run.stop_reason(totals.settled());
     // Repairs cost no trial, so they are allowed after the last trial.
     let plan = match stop {
         None | Some(StopReason::Trials) => run.plan(totals),
         Some(reason) => Plan::Exhausted(reason),
     };
-    let trials_left = run.trials_left() as usize;
+    let settled = totals.settled();
+    let trials_left = run.trials_left(settled);
     let (mut actions, reason) = match plan {
         Plan::Propose(proposals) => {
             let charged = |proposal: &Proposal| proposal.trial;
@@ -301,11 +306,8 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
         Plan::Wait => (Vec::new(), stop),
         Plan::Exhausted(reason) => (Vec::new(), Some(stop.unwrap_or(reason))),
     };
-    let waiting = run
-        .candidates
-        .iter()
-        .any(|entry| entry.state == EntryState::Pending);
-    let reason = match run.device_room() {
+    let waiting = settled.is_waiting(run.candidates);
+    let reason = match run.device_room(settled) {
         Some(room) if !actions.is_empty() => {
             actions.truncate(room);
             if actions.is_empty() && waiting {
@@ -335,7 +337,8 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
             Vec::new()
         };
     }
-    match (run.promotion, run.champion()) {
+    let champion = settled.champion(run.candidates, run.refused);
+    match (run.promotion, champion) {
         (PromotionProgress::Underway, _) => Vec::new(),
         (PromotionProgress::None, Some(champion)) => vec![Action::Promote(champion.id)],
         (PromotionProgress::None, None) | (PromotionProgress::Committed, _) => {
@@ -378,35 +381,20 @@ fn baseline_proposal(task: &Task) -> Proposal {
 }
 
 impl RunSnapshot<'_> {
-    /// Trials charged so far.
-    pub fn trials(&self) -> u32 {
-        let charged = self.candidates.iter().filter(|entry| entry.trial).count();
-        u32::try_from(charged).unwrap_or(u32::MAX)
-    }
-
     /// Trials that may still be charged.
-    pub fn trials_left(&self) -> u32 {
-        self.budget.trials.saturating_sub(self.trials())
+    fn trials_left(&self, settled: &Settled) -> usize {
+        (self.budget.trials as usize).saturating_sub(settled.trials(self.candidates))
     }
 
-    /// The fastest candidate that may be promoted: every gate holds, its confirmation has not
-    /// failed, and it beats the baseline by more than the margin.
-    pub fn champion(&self) -> Option<&Entry> {
-        let eligible = |entry: &&Entry| {
-            matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
-                && !self.refused.contains(&entry.id)
-        };
-        fastest(self.candidates.iter().filter(eligible))
-    }
-
-    fn stop_reason(&self) -> Option<StopReason> {
+    fn stop_reason(&self, settled: &Settled) -> Option<StopReason> {
         let target = self
             .task
             .objective
             .target_speedup
             .filter(|_| self.task.objective.stop_at_target);
         let reached = |target: f64| {
-            self.champion()
+            let champion = settled.champion(self.candidates, self.refused);
+            champion
                 .and_then(Entry::speedup)
                 .is_some_and(|speedup| speedup >= target)
         };
@@ -428,7 +416,7 @@ impl RunSnapshot<'_> {
             Some(StopReason::Target)
         } else if self.short_of.is_some() {
             self.short_of
-        } else if self.trials_left() == 0 {
+        } else if self.trials_left(settled) == 0 {
             Some(StopReason::Trials)
         } else {
             None
@@ -437,10 +425,11 @@ impl RunSnapshot<'_> {
 
     /// Further candidates that the devices' time covers, if it is limited: those on their way and
     /// those to come are taken to need what the run's candidates needed on average.
-    fn device_room(&self) -> Option<usize> {
+    fn device_room(&self, settled: &Settled) -> Option<usize> {
         let limit = self.budget.device_seconds?.saturating_mul(1000);
         let pending = |entry: &&Entry| entry.state == EntryState::Pending;
-        let open = self.candidates.iter().filter(pending).count() as u64;
+        let rest = settled.rest(self.candidates).iter();
+        let open = rest.filter(pending).count() as u64;
         let judged = (self.candidates.len() as u64 - open).max(1);
         let each = self.spend.device_ms.div_ceil(judged).max(1);
         let left = limit.saturating_sub(self.spend.device_ms) / each;
@@ -450,7 +439,7 @@ impl RunSnapshot<'_> {
     fn plan(&self, totals: &mut Totals) -> Plan {
         match self.method {
             Method::Playbook => playbook::plan(self),
-            Method::Sweep => sweep::plan(self),
+            Method::Sweep => sweep::plan(self, totals.settled()),
             Method::External => Plan::Wait,
             Method::Free | Method::Insight | Method::Full => evolve::plan(self, totals),
         }
@@ -483,6 +472,13 @@ impl Entry {
         let key = |entry: &Self| entry.speedup().unwrap_or(f64::NEG_INFINITY);
         key(self).total_cmp(&key(other))
     }
+}
+
+/// Returns true if a candidate may be promoted: every gate holds, its confirmation has not failed, and
+/// it beats the baseline by more than the margin.
+fn is_eligible(entry: &Entry, refused: &[CandidateId]) -> bool {
+    matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
+        && !refused.contains(&entry.id)
 }
 
 /// The fastest of the accepted; the earliest of equals.

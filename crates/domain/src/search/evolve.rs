@@ -37,8 +37,6 @@ const ATTEMPTS: usize = 8;
 const MAX_REPAIRS: u32 = 4;
 /// The newest candidates that may be repaired. A failure is repaired a few slots after its verdict.
 const RECENT: usize = 256;
-/// Duplicates named in one prompt, the newest.
-const DUPLICATES: usize = 5;
 
 /// The settings of the methods that ask models.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
@@ -175,13 +173,11 @@ pub(super) fn plan(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
 }
 
 fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
-    let pending = |entry: &Entry| entry.state == EntryState::Pending;
-    if run.candidates.iter().any(pending) {
+    if totals.settled().is_waiting(run.candidates) {
         return Plan::Wait;
     }
+    let current = totals.settled().generation;
     let seen = Population::new(run, run.candidates, totals);
-    let current = run.candidates.iter().map(|entry| entry.generation).max();
-    let current = current.unwrap_or(0);
     let repairs = seen
         .repairable(run.candidates.iter())
         .filter(|entry| entry.generation == current)
@@ -214,17 +210,22 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     let known = run.candidates.len();
     let mut planned: Vec<Entry> = Vec::new();
     let mut drafts: Vec<Draft> = Vec::new();
-    let mut trials_left = run.trials_left();
+    let settled = totals.settled();
+    let mut trials_left = run.trials_left(settled);
+    let open = settled.rest(run.candidates);
+    let (upto, written_before, init_before) = (settled.upto, settled.written, settled.init);
     let mut over = StopReason::Generations;
     while drafts.len() < in_flight {
         let place = known + planned.len();
-        let entries = || run.candidates.iter().chain(&planned);
-        let written = entries()
-            .filter(|entry| entry.operator.asks_model() && entry.trial)
-            .count();
-        let init = entries()
-            .filter(|entry| entry.operator == Operator::Init)
-            .count();
+        let further = || open.iter().chain(&planned);
+        let written = written_before
+            + further()
+                .filter(|entry| entry.operator.asks_model() && entry.trial)
+                .count();
+        let init = init_before
+            + further()
+                .filter(|entry| entry.operator == Operator::Init)
+                .count();
         let cycle = cycle(run.method);
         let bred = if run.method == Method::Full {
             written - init
@@ -243,14 +244,12 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
             (place + 1).saturating_sub(in_flight).max(1)
         };
         let prefix = &run.candidates[..absorbed.min(known)];
-        if prefix
-            .iter()
-            .any(|entry| entry.state == EntryState::Pending)
-        {
+        if upto < prefix.len() {
             break;
         }
         let seen = Population::new(run, prefix, totals);
-        let draft = match seen.repairable(entries()).next() {
+        let all = run.candidates.iter().chain(&planned);
+        let draft = match seen.repairable(all).next() {
             Some(failed) => seen.repair(failed, place),
             None if is_last => break,
             None => {
@@ -274,11 +273,7 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     }
     if !drafts.is_empty() {
         Plan::Draft(drafts)
-    } else if run
-        .candidates
-        .iter()
-        .any(|entry| entry.state == EntryState::Pending)
-    {
+    } else if !open.is_empty() {
         Plan::Wait
     } else {
         Plan::Exhausted(over)
@@ -526,13 +521,8 @@ impl<'a> Population<'a> {
         if self.run.evolution.faithful {
             return Vec::new();
         }
-        let newest = self.entries.iter().rev().filter(|entry| entry.duplicate);
-        let mut named = newest
-            .take(DUPLICATES)
-            .map(|entry| entry.id)
-            .collect::<Vec<_>>();
-        named.reverse();
-        named
+        let newest = self.totals.duplicates();
+        newest.map(|place| self.entries[place].id).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! Drawing parents and insights. Every draw takes its randomness from the caller, so that a run
 //! draws the same again.
 
-use std::cmp::Reverse;
+use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 
 use rand::{Rng, RngExt};
@@ -81,27 +81,29 @@ pub fn draw_uniform(population: usize, count: usize, rng: &mut impl Rng) -> Vec<
 #[derive(Debug, Clone, Default)]
 pub struct DistinctThoughts {
     places: Vec<usize>,
+    /// The number of each word, counted in the order in which they were first met.
+    numbers: HashMap<String, Word>,
     /// The words of each kept thought, in the order of `places`.
-    words: Vec<BTreeSet<Word>>,
+    words: Vec<Box<[Word]>>,
     /// For each word, the kept thoughts that have it in their prefix.
-    by_prefix: HashMap<Word, Vec<usize>>,
+    by_prefix: HashMap<Word, Vec<u32>>,
 }
 
-/// A word, ordered by its length and then by its letters. Long words are rare, so that prefixes of
-/// the longest words have few thoughts in common.
-type Word = (Reverse<usize>, String);
+/// The number of a word. Thoughts have theirs in descending order: a word that was met late is rare,
+/// so that prefixes of such words have few thoughts in common.
+type Word = u32;
 
 impl DistinctThoughts {
     /// Adds the thought of the candidate at a place, unless it has no word or an earlier one is
     /// nearly the same.
     pub fn add(&mut self, place: usize, thought: &str) {
-        let words = words(thought);
+        let words = self.number(thought);
         if words.is_empty() || self.knows(&words) {
             return;
         }
+        let own = u32::try_from(self.words.len()).expect("fewer thoughts than candidates");
         for word in prefix(&words) {
-            let kept = self.by_prefix.entry(word.clone()).or_default();
-            kept.push(self.words.len());
+            self.by_prefix.entry(*word).or_default().push(own);
         }
         self.places.push(place);
         self.words.push(words);
@@ -112,33 +114,50 @@ impl DistinctThoughts {
         &self.places
     }
 
-    fn knows(&self, words: &BTreeSet<Word>) -> bool {
+    fn knows(&self, words: &[Word]) -> bool {
         prefix(words)
+            .iter()
             .filter_map(|word| self.by_prefix.get(word))
             .flatten()
-            .any(|kept| same(words, &self.words[*kept]))
+            .any(|kept| is_same(words, &self.words[*kept as usize]))
     }
-}
 
-fn words(text: &str) -> BTreeSet<Word> {
-    text.split(|c: char| !c.is_alphanumeric())
-        .filter(|word| !word.is_empty())
-        .map(str::to_lowercase)
-        .map(|word| (Reverse(word.len()), word))
-        .collect()
+    /// The different words of a thought by their numbers, descending.
+    fn number(&mut self, text: &str) -> Box<[Word]> {
+        let words = text
+            .split(|c: char| !c.is_alphanumeric())
+            .filter(|word| !word.is_empty())
+            .map(str::to_lowercase);
+        let mut all = BTreeSet::new();
+        for word in words {
+            let next = Word::try_from(self.numbers.len()).expect("fewer words than 2^32");
+            all.insert(*self.numbers.entry(word).or_insert(next));
+        }
+        all.into_iter().rev().collect()
+    }
 }
 
 /// The first words of a thought, of which a thought that is nearly the same has at least one among
 /// its own first words.
-fn prefix(words: &BTreeSet<Word>) -> impl Iterator<Item = &Word> {
+fn prefix(words: &[Word]) -> &[Word] {
     let (common, all) = SAME_THOUGHT;
     let shared_at_least = (words.len() * common).div_ceil(all);
-    words.iter().take(words.len() - shared_at_least + 1)
+    &words[..words.len() - shared_at_least + 1]
 }
 
-fn same(one: &BTreeSet<Word>, other: &BTreeSet<Word>) -> bool {
+/// Returns true if two thoughts are nearly the same. Words are in descending order.
+fn is_same(one: &[Word], other: &[Word]) -> bool {
     let (common, all) = SAME_THOUGHT;
-    let shared = one.intersection(other).count();
+    let (mut shared, mut left, mut right) = (0, 0, 0);
+    while let (Some(own), Some(others)) = (one.get(left), other.get(right)) {
+        match own.cmp(others) {
+            Ordering::Greater => left += 1,
+            Ordering::Less => right += 1,
+            Ordering::Equal => {
+                (shared, left, right) = (shared + 1, left + 1, right + 1);
+            }
+        }
+    }
     let either = one.len() + other.len() - shared;
     shared * all >= either * common
 }

@@ -4,6 +4,7 @@ use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
+use super::settled::Settled;
 use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason};
 use crate::candidate::KernelSource;
 use crate::plan::Configuration;
@@ -17,7 +18,7 @@ const WAVE: usize = 4;
 
 /// The method: evaluates the start file, then its configurations. Where the trials left cover them,
 /// all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
-pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
+pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
     let (file, source, root) = match run.start.filter(|start| *start != "baseline.cu") {
         None => ("baseline.cu", &run.task.baseline, &run.candidates[0]),
         Some(start) => {
@@ -38,7 +39,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
     let waiting = run
         .sweep_of(root.id)
         .any(|entry| entry.state == EntryState::Pending);
-    if missing.len() > run.trials_left() as usize {
+    if missing.len() > run.trials_left(settled) {
         if waiting {
             return Plan::Wait;
         }

@@ -1,11 +1,16 @@
 //! Totals over the candidates that a slot sees, kept from one decision to the next, so that the cost
 //! of a decision does not grow with the square of the run.
 
+use std::collections::VecDeque;
+
 use super::selection::DistinctThoughts;
+use super::settled::Settled;
 use super::{Entry, EntryState, Operator};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
 
+/// Duplicates named in one prompt, the newest.
+const DUPLICATES: usize = 5;
 /// Members of the elite of `full`.
 pub(super) const ELITE: usize = 4;
 
@@ -29,17 +34,40 @@ pub struct Totals {
     elite: Vec<usize>,
     /// Thoughts of judged candidates, each once.
     thoughts: DistinctThoughts,
+    /// Positions of the newest duplicates, oldest first.
+    duplicates: VecDeque<usize>,
+    /// Counts over all leading candidates that are judged or given up, which may be more than those
+    /// that were added.
+    settled: Settled,
 }
 
 impl Totals {
+    /// Counts the leading candidates that are judged or given up. Starts again if the totals are of
+    /// another run, or if the refused candidates have changed.
+    pub(super) fn settle(&mut self, entries: &[Entry], refused: &[CandidateId]) {
+        if !self.settled.is_of(entries) || self.refused != refused {
+            *self = Self {
+                refused: refused.to_vec(),
+                ..Self::default()
+            };
+        }
+        self.settled.advance(entries, refused);
+    }
+
+    /// The counts of [`Totals::settle`].
+    pub(super) fn settled(&self) -> &Settled {
+        &self.settled
+    }
+
     /// Brings the totals to exactly these entries, the first of the run. Starts again if they do
     /// not continue what was added before.
     pub(super) fn advance(&mut self, entries: &[Entry], refused: &[CandidateId]) {
-        let before = entries.get(..self.added).map(|added| added.last());
-        let continued = before.is_some_and(|last| last.map(|entry| entry.id) == self.last);
-        if !continued || self.refused != refused {
+        let before = entries.get(..self.added);
+        let last = before.map(|added| added.last().map(|entry| entry.id));
+        if last != Some(self.last) || self.refused != refused {
             *self = Self {
                 refused: refused.to_vec(),
+                settled: std::mem::take(&mut self.settled),
                 ..Self::default()
             };
         }
@@ -52,6 +80,10 @@ impl Totals {
 
     fn add(&mut self, place: usize, entry: &Entry, entries: &[Entry]) {
         if entry.duplicate {
+            if self.duplicates.len() == DUPLICATES {
+                self.duplicates.pop_front();
+            }
+            self.duplicates.push_back(place);
             return;
         }
         if entry.speedup().is_some() && !self.refused.contains(&entry.id) {
@@ -88,5 +120,10 @@ impl Totals {
     /// Positions of the candidates whose thoughts say something new.
     pub(super) fn thoughts(&self) -> &[usize] {
         self.thoughts.places()
+    }
+
+    /// Positions of the newest duplicates, oldest first.
+    pub(super) fn duplicates(&self) -> impl Iterator<Item = usize> {
+        self.duplicates.iter().copied()
     }
 }

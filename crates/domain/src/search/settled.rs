@@ -1,0 +1,79 @@
+//! Counts over the leading candidates of a run that are judged or given up, so that a decision reads
+//! only the candidates that came after them.
+
+use super::{Entry, EntryState, Operator, fastest, is_eligible};
+use crate::id::CandidateId;
+
+/// Counts over the leading candidates without a pending one among them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Settled {
+    /// How many candidates are counted: the position of the first pending one, or their number.
+    pub(super) upto: usize,
+    /// The last of them, by which another run's counts are recognised.
+    last: Option<CandidateId>,
+    /// Candidates charged as trials.
+    trials: usize,
+    /// Candidates charged as trials that models wrote.
+    pub(super) written: usize,
+    /// Candidates made without parents.
+    pub(super) init: usize,
+    /// The highest generation.
+    pub(super) generation: u32,
+    /// Position of the fastest that may be promoted.
+    champion: Option<usize>,
+}
+
+impl Settled {
+    /// Returns true if the counted candidates are the first of these.
+    pub(super) fn is_of(&self, entries: &[Entry]) -> bool {
+        let counted = entries.get(..self.upto);
+        counted.map(|counted| counted.last().map(|entry| entry.id)) == Some(self.last)
+    }
+
+    /// Counts further candidates up to the first pending one.
+    pub(super) fn advance(&mut self, entries: &[Entry], refused: &[CandidateId]) {
+        let further = entries.iter().enumerate().skip(self.upto);
+        for (place, entry) in further.take_while(|(_, entry)| entry.state != EntryState::Pending) {
+            (self.upto, self.last) = (place + 1, Some(entry.id));
+            self.trials += usize::from(entry.trial);
+            self.written += usize::from(entry.trial && entry.operator.asks_model());
+            self.init += usize::from(entry.operator == Operator::Init);
+            self.generation = self.generation.max(entry.generation);
+            if is_eligible(entry, refused) {
+                let best = self.champion.map(|place| &entries[place]);
+                let further = fastest(best.into_iter().chain([entry]));
+                if further.is_some_and(|champion| std::ptr::eq(champion, entry)) {
+                    self.champion = Some(place);
+                }
+            }
+        }
+    }
+
+    /// The candidates that are not counted. The first of them, if any, is pending.
+    pub(super) fn rest<'e>(&self, entries: &'e [Entry]) -> &'e [Entry] {
+        &entries[self.upto..]
+    }
+
+    /// Returns true if a candidate is pending.
+    pub(super) fn is_waiting(&self, entries: &[Entry]) -> bool {
+        self.upto < entries.len()
+    }
+
+    /// The number of candidates charged as trials.
+    pub(super) fn trials(&self, entries: &[Entry]) -> usize {
+        let open = self.rest(entries).iter().filter(|entry| entry.trial);
+        self.trials + open.count()
+    }
+
+    /// The fastest candidate that may be promoted, the earliest of equals.
+    pub(super) fn champion<'e>(
+        &self,
+        entries: &'e [Entry],
+        refused: &[CandidateId],
+    ) -> Option<&'e Entry> {
+        let best = self.champion.map(|place| &entries[place]);
+        let rest = self.rest(entries).iter();
+        let further = rest.filter(|entry| is_eligible(entry, refused));
+        fastest(best.into_iter().chain(further))
+    }
+}
