@@ -7,11 +7,12 @@ use domain::search::PromptStyle;
 use domain::task::CasePurpose;
 use store::StoreError;
 
+use crate::intake::best_or_baseline;
 use crate::prompt::{self, Kind};
 use crate::{Engine, EngineError};
 
 /// The most earlier attempts that the brief lists; the newest ones.
-const HISTORY: usize = 40;
+const HISTORY: u32 = 40;
 /// The most insights of the run that the brief lists; the newest ones.
 const LESSONS: u32 = 20;
 
@@ -21,24 +22,23 @@ impl Engine {
     /// # Errors
     /// The run is unknown or has not begun, or the database fails.
     pub async fn brief(&self, run: RunId) -> Result<Brief, EngineError> {
-        let snapshot = self.begun(run).await?;
-        let task = self.task(snapshot.content).await?;
+        let outline = self.begun(run).await?;
+        let task = self.task(outline.content).await?;
         let unknown = |subject, id: String| EngineError::Store(StoreError::Unknown { subject, id });
-        let parent = self.best(&snapshot).await?;
+        let parent = best_or_baseline(&outline)?;
         let parent = self
             .store
             .candidate(parent)
             .await?
             .ok_or_else(|| unknown("candidate", parent.to_string()))?;
-        let first = snapshot.entries.first().map(|entry| entry.id);
-        let baseline = match first {
+        let baseline = match outline.baseline {
             Some(baseline) => self.store.candidate(baseline).await?,
             None => None,
         };
-        let told = u32::try_from(snapshot.entries.len().saturating_sub(HISTORY)).unwrap_or(0);
+        let told = outline.candidates.saturating_sub(HISTORY);
         let page = self
             .store
-            .candidates(run, None, told.checked_sub(1), HISTORY as u32)
+            .candidates(run, None, told.checked_sub(1), HISTORY)
             .await?;
         let history: Vec<HistoryEntry> = page
             .candidates
@@ -60,9 +60,8 @@ impl Engine {
             })
             .collect();
         let lessons = self.store.insights(run, LESSONS).await?;
-        let charged = snapshot.entries.iter().filter(|entry| entry.trial).count();
-        let charged = u32::try_from(charged).unwrap_or(u32::MAX);
-        let trials_left = snapshot.request.budget.trials.saturating_sub(charged);
+        let trials = outline.request.budget.trials;
+        let trials_left = trials.saturating_sub(outline.charged);
         let judged = baseline.and_then(|record| record.evaluation);
         let device = judged
             .as_ref()

@@ -9,10 +9,10 @@ use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId};
 use domain::plan::Configuration;
 use domain::problem::{Problem, Problems};
-use domain::search::{Entry, Method, Operator};
+use domain::search::{Method, Operator};
 use domain::task::Task;
 use domain::verdict::Verdict;
-use store::{NewCandidate, NewRun, Proposed, Snapshot, StoreError};
+use store::{NewCandidate, NewRun, Proposed, RunOutline, StoreError};
 
 use crate::promote::repository::{self, RepositoryError};
 use crate::{Engine, EngineError, model_choices};
@@ -80,8 +80,8 @@ impl Engine {
         run: RunId,
         submission: Submission,
     ) -> Result<CandidateSummary, EngineError> {
-        let snapshot = self.begun(run).await?;
-        let task = self.task(snapshot.content).await?;
+        let outline = self.begun(run).await?;
+        let task = self.task(outline.content).await?;
         let file = submission
             .file
             .clone()
@@ -92,13 +92,10 @@ impl Engine {
         }
         let parent = match submission.parent {
             Some(parent) => parent,
-            None => self.best(&snapshot).await?,
+            None => best_or_baseline(&outline)?,
         };
-        let generation = snapshot
-            .entries
-            .iter()
-            .find(|entry| entry.id == parent)
-            .map_or(0, |entry| entry.generation + 1);
+        let known = self.store.summary(parent).await?;
+        let generation = known.map_or(0, |parent| parent.generation + 1);
         let new = submitted(&task, file, parent, generation, submission);
         match self.store.propose(run, &new, self.now()).await? {
             Proposed::New(id) | Proposed::Known(id) => {
@@ -119,34 +116,21 @@ impl Engine {
         }
     }
 
-    /// Reads the run's snapshot after making sure that its baseline is proposed, so that every
+    /// Reads the run's outline after making sure that its baseline is proposed, so that every
     /// submission has a parent.
-    pub(crate) async fn begun(&self, run: RunId) -> Result<Snapshot, EngineError> {
-        let snapshot = self.store.snapshot(run).await?;
-        if !snapshot.entries.is_empty() {
-            return Ok(snapshot);
+    pub(crate) async fn begun(&self, run: RunId) -> Result<RunOutline, EngineError> {
+        let outline = self.store.outline(run).await?;
+        if outline.baseline.is_some() {
+            return Ok(outline);
         }
         self.step(run).await?;
-        let snapshot = self.store.snapshot(run).await?;
-        if snapshot.entries.is_empty() {
+        let outline = self.store.outline(run).await?;
+        if outline.baseline.is_none() {
             return Err(EngineError::Refused {
-                why: format!(
-                    "use run {run} before it has begun: it is {}",
-                    snapshot.state
-                ),
+                why: format!("use run {run} before it has begun: it is {}", outline.state),
             });
         }
-        Ok(snapshot)
-    }
-
-    /// The best candidate so far, or the baseline if none is accepted.
-    pub(crate) async fn best(&self, snapshot: &Snapshot) -> Result<CandidateId, EngineError> {
-        let view = self.store.run(snapshot.run).await?;
-        let best = view.and_then(|view| view.best).map(|best| best.candidate);
-        let baseline = snapshot.entries.first().map(|entry: &Entry| entry.id);
-        best.or(baseline).ok_or_else(|| EngineError::Refused {
-            why: format!("find a parent in run {}: it has not begun", snapshot.run),
-        })
+        Ok(outline)
     }
 
     /// Checks the repository that the run is to promote to. It is checked at launch, because the
@@ -202,6 +186,14 @@ impl Engine {
             path: None,
         })
     }
+}
+
+/// The best candidate so far, or the baseline if none is accepted.
+pub(crate) fn best_or_baseline(outline: &RunOutline) -> Result<CandidateId, EngineError> {
+    let parent = outline.best.or(outline.baseline);
+    parent.ok_or_else(|| EngineError::Refused {
+        why: format!("find a parent in run {}: it has not begun", outline.run),
+    })
 }
 
 /// The defects of a request for a run of `task`.

@@ -35,7 +35,7 @@ use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
 use domain::search::{Entry, Totals};
 use domain::task::Task;
-use store::Store;
+use store::{CandidateRecord, Store, StoreError};
 
 use llm::Models;
 use model_calls::CallsInProgress;
@@ -47,6 +47,8 @@ pub use intake::Created;
 
 /// Tasks kept in memory; more are read again.
 const KEPT_TASKS: usize = 64;
+/// Records of candidates kept in memory; more are read again.
+const KEPT_RECORDS: usize = 64;
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -63,6 +65,8 @@ pub struct Settings {
 #[derive(Default)]
 struct Progress {
     entries: Vec<Entry>,
+    /// How many of them come before the first pending one.
+    settled: usize,
     totals: Totals,
 }
 
@@ -77,6 +81,8 @@ pub struct Engine {
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
     /// The active runs as their last steps saw them.
     progress: Arc<Mutex<HashMap<RunId, Progress>>>,
+    /// Records of judged candidates, as prompts show them.
+    records: Arc<Mutex<HashMap<CandidateId, Arc<CandidateRecord>>>>,
     /// Reverts that git refused, with when to try again.
     postponed: Arc<Mutex<HashMap<PromotionId, DateTime<Utc>>>>,
 }
@@ -92,6 +98,7 @@ impl Engine {
             calls_in_progress: CallsInProgress::default(),
             tasks: Arc::default(),
             progress: Arc::default(),
+            records: Arc::default(),
             postponed: Arc::default(),
         }
     }
@@ -139,7 +146,8 @@ impl Engine {
         let Some(record) = self.store.candidate(candidate).await? else {
             return Ok(None);
         };
-        let diff = record
+        let relatives = self.store.relatives(candidate).await?;
+        let diff = relatives
             .parent_source
             .as_deref()
             .map(|parent| diff::lines(parent, &record.source))
@@ -155,7 +163,7 @@ impl Engine {
             evaluation: record.evaluation,
             confirmation: record.confirmation,
             diff,
-            children: record.children,
+            children: relatives.children,
             calls: self.store.calls(candidate).await?,
         }))
     }
@@ -173,6 +181,31 @@ impl Engine {
         }
         kept.insert(content, Arc::clone(&task));
         Ok(task)
+    }
+
+    /// The record of a candidate. One that has a verdict is kept, because nothing of it that a prompt
+    /// shows changes any more.
+    async fn record(&self, id: CandidateId) -> Result<Arc<CandidateRecord>, EngineError> {
+        if let Some(record) = self.records().get(&id) {
+            return Ok(Arc::clone(record));
+        }
+        let record = self.store.candidate(id).await?;
+        let record = Arc::new(record.ok_or_else(|| StoreError::Unknown {
+            subject: "candidate",
+            id: id.to_string(),
+        })?);
+        if record.evaluation.is_some() {
+            let mut kept = self.records();
+            if kept.len() >= KEPT_RECORDS {
+                kept.clear();
+            }
+            kept.insert(id, Arc::clone(&record));
+        }
+        Ok(record)
+    }
+
+    fn records(&self) -> std::sync::MutexGuard<'_, HashMap<CandidateId, Arc<CandidateRecord>>> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Progress>> {

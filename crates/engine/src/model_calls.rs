@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::candidate::{Idea, KernelSource};
 use domain::causes::with_causes;
-use domain::id::CallId;
+use domain::id::{CallId, RunId};
 use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
 use domain::reply::{self, Kernel, ReplyBases, Unusable};
@@ -73,9 +73,9 @@ impl Drop for CallInProgress {
 }
 
 impl Engine {
-    /// Starts every call that is due, and aborts those whose candidate no longer waits for them. Does
-    /// not wait for answers.
-    pub(crate) async fn ask_models(&self) -> Result<(), EngineError> {
+    /// Starts every call that is due, of one run or of all, and aborts those whose candidate no longer
+    /// waits for them. Does not wait for answers.
+    pub(crate) async fn ask_models(&self, run: Option<RunId>) -> Result<(), EngineError> {
         if !self.calls_in_progress.calls().is_empty() {
             let waited_for = self.store.open_calls().await?;
             for (call, task) in self.calls_in_progress.calls().iter() {
@@ -85,7 +85,11 @@ impl Engine {
             }
         }
         let under_way = self.calls_in_progress.ids();
-        for call in self.store.due_calls_besides(&under_way, self.now()).await? {
+        for call in self
+            .store
+            .due_calls_besides(&under_way, run, self.now())
+            .await?
+        {
             let Some(call_in_progress) = self.calls_in_progress.begin(call.id) else {
                 continue;
             };
@@ -260,8 +264,7 @@ impl Engine {
     async fn primary(&self, call: &DueCall, task: &Task) -> Result<KernelSource, EngineError> {
         let shown = call.seen.parents.first().copied().or(call.seen.best);
         if let Some(parent) = shown
-            && let Some((_, text)) = self.store.source(parent).await?
-            && let Ok(source) = KernelSource::parse(FILE, text)
+            && let Ok(source) = KernelSource::parse(FILE, self.record(parent).await?.source.clone())
         {
             return Ok(source);
         }

@@ -1,6 +1,8 @@
 //! The engine's loop: read the rows, perform the actions that follow from them, wait for a change or
 //! one second.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -12,6 +14,8 @@ use domain::search::{
 };
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info, info_span, warn};
@@ -30,9 +34,12 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 const TIME_KEEPING: TimeDelta = TimeDelta::seconds(5);
 
 impl Engine {
-    /// Drives every run until `shutdown`. Failures are logged and tried again, later each time.
+    /// Drives every run until `shutdown`, each by a task of its own, so that a run with many candidates
+    /// does not stop its neighbours. They take turns at the one writing connection, in the order in
+    /// which they ask for it. Failures are logged and tried again, later each time.
     pub async fn run_forever(&self, shutdown: CancellationToken) {
-        let mut hint = self.store.changed();
+        let mut hint = self.store.changed_service();
+        let mut driven = HashMap::<RunId, JoinHandle<()>>::new();
         let mut started = false;
         let mut kept: Option<DateTime<Utc>> = None;
         let mut wait = IDLE;
@@ -48,42 +55,61 @@ impl Engine {
                     self.store.keep_time(now).await?;
                     kept = Some(now);
                 }
-                self.tick().await
+                let settled = self.settle_expired_and_confirmed().await;
+                driven.retain(|_, task| !task.is_finished());
+                for run in self.store.active_runs().await? {
+                    driven.entry(run).or_insert_with(|| {
+                        let span = info_span!("run", run.id = %run);
+                        let (engine, shutdown) = (self.clone(), shutdown.clone());
+                        tokio::spawn(
+                            async move { engine.drive(run, shutdown).await }.instrument(span),
+                        )
+                    });
+                }
+                settled
             }
             .await;
-            // After a failure a hint does not shorten the wait: what failed writes hints too.
-            let failed = worked.is_err();
-            if let Err(error) = worked {
-                wait = (wait * 2).min(MAX_BACK_OFF);
-                error!(
-                    error = &error as &dyn std::error::Error,
-                    "failed to {error}; trying again in {} s",
-                    wait.as_secs()
-                );
-            } else {
-                wait = IDLE;
+            if pause(worked, &mut wait, &mut hint, &shutdown).await {
+                break;
             }
-            tokio::select! {
-                () = shutdown.cancelled() => return,
-                _ = hint.changed(), if !failed => {}
-                () = sleep(wait) => {}
+        }
+        for (run, task) in driven {
+            if let Err(error) = task.await {
+                error!("the task of run {run} ended: {error}");
             }
         }
     }
 
-    /// One round: expired leases return to the queue, confirmed champions are promoted, old ones are
-    /// re-checked, and every active run takes its next step. An error of one run does not stop the
-    /// others.
+    /// Takes the steps of one run until it is paused or over.
+    async fn drive(&self, run: RunId, shutdown: CancellationToken) {
+        let mut hint = self.store.changed_run(run);
+        let mut wait = IDLE;
+        loop {
+            hint.borrow_and_update();
+            let worked = async {
+                let active = self.step_if(run, Snapshot::is_active).await?;
+                self.ask_models(Some(run)).await?;
+                Ok(active)
+            };
+            let worked = match worked.await {
+                Ok(true) => Ok(()),
+                Ok(false) => break,
+                Err(error) => Err(error),
+            };
+            if pause(worked, &mut wait, &mut hint, &shutdown).await {
+                break;
+            }
+        }
+        self.progress().remove(&run);
+    }
+
+    /// One round of everything: what [`Engine::run_forever`] does at once, one after the other. An error
+    /// of one run does not stop the others.
     ///
     /// # Errors
     /// The first failure, after everything was tried.
     pub async fn tick(&self) -> Result<(), EngineError> {
-        let late = self.store.expire_leases(self.now()).await?;
-        if late > 0 {
-            warn!(jobs = late, "took back the leases of silent workers");
-        }
-        let mut worked = self.settle_promotions().await;
-        worked = worked.and(self.recheck_champions().await);
+        let mut worked = self.settle_expired_and_confirmed().await;
         let active = self.store.active_runs().await?;
         self.progress().retain(|run, _| active.contains(run));
         for run in active {
@@ -93,22 +119,59 @@ impl Engine {
                 .await;
             worked = worked.and(step);
         }
-        worked.and(self.ask_models().await)
+        worked.and(self.ask_models(None).await)
+    }
+
+    /// Returns expired leases to the queue, promotes confirmed champions, and re-checks old ones.
+    async fn settle_expired_and_confirmed(&self) -> Result<(), EngineError> {
+        let late = self.store.expire_leases(self.now()).await?;
+        if late > 0 {
+            warn!(jobs = late, "took back the leases of silent workers");
+        }
+        let worked = self.settle_promotions().await;
+        worked.and(self.recheck_champions().await)
     }
 
     /// Takes the next step of one run, if it has one.
     pub(crate) async fn step(&self, run: RunId) -> Result<(), EngineError> {
-        // Taken out, so that a second step of the run at the same time reads everything itself.
-        let known = self.progress().remove(&run).unwrap_or_default();
-        let snapshot = self.store.snapshot_after(run, known.entries).await?;
-        let mut totals = known.totals;
-        let stepped = self.step_from(&snapshot, &mut totals).await;
-        let entries = snapshot.entries;
-        self.progress().insert(run, Progress { entries, totals });
-        stepped
+        self.step_if(run, |_| true).await.map(drop)
     }
 
-    async fn step_from(&self, snapshot: &Snapshot, totals: &mut Totals) -> Result<(), EngineError> {
+    /// Takes the next step of one run if its state is as wanted. Returns true if it is.
+    async fn step_if(
+        &self,
+        run: RunId,
+        wanted: impl Fn(&Snapshot) -> bool,
+    ) -> Result<bool, EngineError> {
+        // Taken out, so that a second step of the run at the same time reads everything itself.
+        let known = self.progress().remove(&run).unwrap_or_default();
+        let snapshot = self
+            .store
+            .snapshot_after(run, known.entries, known.settled)
+            .await?;
+        if !wanted(&snapshot) {
+            return Ok(false);
+        }
+        let mut decision = Decision {
+            snapshot: Arc::new(snapshot),
+            totals: known.totals,
+            actions: Vec::new(),
+        };
+        let stepped = self.step_from(&mut decision).await;
+        // Nothing else has it, unless a decision is still being made that was waited for in vain.
+        if let Ok(snapshot) = Arc::try_unwrap(decision.snapshot) {
+            let progress = Progress {
+                entries: snapshot.entries,
+                settled: snapshot.settled,
+                totals: decision.totals,
+            };
+            self.progress().insert(run, progress);
+        }
+        stepped.map(|()| true)
+    }
+
+    async fn step_from(&self, decision: &mut Decision) -> Result<(), EngineError> {
+        let snapshot = Arc::clone(&decision.snapshot);
         let run = snapshot.run;
         let task = match self.task(snapshot.content).await {
             Ok(task) => task,
@@ -118,25 +181,20 @@ impl Engine {
             }
             Err(error) => return Err(error),
         };
-        match snapshot.entries.first().map(|baseline| &baseline.state) {
-            Some(EntryState::Pending) => {
-                let checking = RunState::CheckingBaseline;
-                self.store.advance(run, &checking, self.now()).await?;
-            }
-            Some(EntryState::Accepted { .. }) => {
-                let running = RunState::Running;
-                self.store.advance(run, &running, self.now()).await?;
-            }
-            Some(EntryState::Rejected(_) | EntryState::Abandoned { .. }) | None => {}
+        let reached = match snapshot.entries.first().map(|baseline| &baseline.state) {
+            Some(EntryState::Pending) => Some(RunState::CheckingBaseline),
+            Some(EntryState::Accepted { .. }) => Some(RunState::Running),
+            Some(EntryState::Rejected(_) | EntryState::Abandoned { .. }) | None => None,
+        };
+        if let Some(reached) = reached.filter(|reached| *reached != snapshot.state) {
+            self.store.advance(run, &reached, self.now()).await?;
         }
-        let mut actions = next_actions(&view(snapshot, &task, None), totals);
-        let drafts = drafts(&actions);
+        decision.decide(&task, None).await?;
+        let drafts = drafts(&decision.actions);
         if !drafts.is_empty() {
-            match self.plan_drafts(snapshot, &task, &drafts).await? {
+            match self.plan_drafts(&snapshot, &task, &drafts).await? {
                 Planned::Done => return Ok(()),
-                Planned::Short(reason) => {
-                    actions = next_actions(&view(snapshot, &task, Some(reason)), totals);
-                }
+                Planned::Short(reason) => decision.decide(&task, Some(reason)).await?,
                 Planned::Stuck(reason) => {
                     warn!("run {run} is paused: {reason}");
                     self.store.pause(run, &reason, self.now()).await?;
@@ -145,7 +203,7 @@ impl Engine {
             }
         }
         let mut proposals = Vec::new();
-        for action in actions {
+        for action in std::mem::take(&mut decision.actions) {
             match action {
                 Action::Propose(proposal) => proposals.push(proposal),
                 // Planned above, as long as the budget covers them.
@@ -166,7 +224,7 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    let unpromoted = why_unpromoted(&view(snapshot, &task, None));
+                    let unpromoted = why_unpromoted(&view(&snapshot, &task, None));
                     self.store
                         .finish(run, reason, unpromoted.as_deref(), self.now())
                         .await?;
@@ -175,7 +233,7 @@ impl Engine {
                 Action::Fail(reason) => return self.fail(run, reason).await,
             }
         }
-        self.propose(snapshot, &task, &proposals).await
+        self.propose(&snapshot, &task, &proposals).await
     }
 
     async fn propose(
@@ -209,6 +267,59 @@ impl Engine {
     async fn fail(&self, run: RunId, reason: String) -> Result<(), EngineError> {
         warn!("run {run} failed: {reason}");
         Ok(self.store.fail(run, reason, self.now()).await?)
+    }
+}
+
+/// A run's snapshot with what is decided from it.
+struct Decision {
+    snapshot: Arc<Snapshot>,
+    totals: Totals,
+    actions: Vec<Action>,
+}
+
+impl Decision {
+    /// Decides the next actions on a thread for long computations, because the first decision about a
+    /// long run adds up all of its candidates.
+    async fn decide(
+        &mut self,
+        task: &Arc<Task>,
+        short_of: Option<StopReason>,
+    ) -> Result<(), EngineError> {
+        let (snapshot, task) = (Arc::clone(&self.snapshot), Arc::clone(task));
+        let mut totals = std::mem::take(&mut self.totals);
+        let decided = tokio::task::spawn_blocking(move || {
+            let actions = next_actions(&view(&snapshot, &task, short_of), &mut totals);
+            (actions, totals)
+        });
+        (self.actions, self.totals) = decided.await.map_err(EngineError::Interrupted)?;
+        Ok(())
+    }
+}
+
+/// Waits for a hint or for a while: [`IDLE`], or longer after each failure. Returns true if the service
+/// shuts down.
+async fn pause(
+    worked: Result<(), EngineError>,
+    wait: &mut Duration,
+    hint: &mut watch::Receiver<u64>,
+    shutdown: &CancellationToken,
+) -> bool {
+    // After a failure a hint does not shorten the wait: what failed writes hints too.
+    let failed = worked.is_err();
+    if let Err(error) = worked {
+        *wait = (*wait * 2).min(MAX_BACK_OFF);
+        error!(
+            error = &error as &dyn std::error::Error,
+            "failed to {error}; trying again in {} s",
+            wait.as_secs()
+        );
+    } else {
+        *wait = IDLE;
+    }
+    tokio::select! {
+        () = shutdown.cancelled() => true,
+        _ = hint.changed(), if !failed => false,
+        () = sleep(*wait) => false,
     }
 }
 

@@ -10,6 +10,7 @@ use rand::RngExt as _;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
+use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::{Connection, Store, StoreError};
@@ -158,7 +159,7 @@ impl Store {
             subject: &format!("{} {:?}, scope {}", view.id, view.name, view.scope),
         };
         record(&mut tx, &change, Some(200), now).await?;
-        self.commit_quietly(tx, false).await?;
+        self.commit_change(tx, CommitScope::Nothing).await?;
         Ok((view, secret))
     }
 
@@ -212,7 +213,7 @@ impl Store {
             subject: &format!("{} {:?}", view.id, view.name),
         };
         record(&mut tx, &change, Some(200), now).await?;
-        self.commit_quietly(tx, false).await?;
+        self.commit_change(tx, CommitScope::Nothing).await?;
         Ok(view)
     }
 
@@ -312,7 +313,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("open a session")?;
-        self.commit_quietly(tx, false).await?;
+        self.commit_change(tx, CommitScope::Nothing).await?;
         Ok(secret)
     }
 
@@ -341,7 +342,7 @@ impl Store {
     ) -> Result<i64, StoreError> {
         let mut tx = self.begin().await?;
         let id = record(&mut tx, change, None, now).await?;
-        self.commit_quietly(tx, false).await?;
+        self.commit_change(tx, CommitScope::Nothing).await?;
         Ok(id)
     }
 

@@ -21,6 +21,7 @@ use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::candidates::{self, Charge, NewCandidate};
+use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{json, micros};
 use crate::texts::{self, TextId};
@@ -214,7 +215,7 @@ impl Store {
             candidates::insert(&mut tx, run, candidate, &row, charge, now).await?;
             insert_call(&mut tx, call, run, candidate, 0, &new.call, now).await?;
         }
-        self.commit(tx).await?;
+        self.commit_change(tx, CommitScope::Run(run)).await?;
         Ok(true)
     }
 
@@ -223,16 +224,18 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn due_calls(&self, now: DateTime<Utc>) -> Result<Vec<DueCall>, StoreError> {
-        self.due_calls_besides(&HashSet::new(), now).await
+        self.due_calls_besides(&HashSet::new(), None, now).await
     }
 
-    /// The same without those that are under way, whose prompts are not read again.
+    /// The same for one run or for all, without the calls that are under way, whose prompts are not
+    /// read again.
     ///
     /// # Errors
     /// The database fails.
     pub async fn due_calls_besides(
         &self,
         under_way: &HashSet<CallId>,
+        run: Option<RunId>,
         now: DateTime<Utc>,
     ) -> Result<Vec<DueCall>, StoreError> {
         let mut view = self.view().await?;
@@ -240,9 +243,11 @@ impl Store {
             "SELECT k.id, k.run, k.candidate, c.ordinal, k.turn, k.model, k.seed, k.temperature, \
              k.prompt_text, k.seen, k.failures FROM calls k JOIN candidates c ON c.id = k.candidate \
              JOIN runs r ON r.id = k.run WHERE k.answered_at IS NULL AND k.not_before <= $1 \
-             AND c.state = 'pending' AND r.state = 'running' ORDER BY k.run, c.ordinal",
+             AND c.state = 'pending' AND r.state = 'running' AND ($2 IS NULL OR k.run = $2) \
+             ORDER BY k.run, c.ordinal",
         )
         .bind(micros(now))
+        .bind(run.map(RunId::uuid))
         .fetch_all(&mut *view)
         .await
         .context("look for calls to make")?;

@@ -12,6 +12,7 @@ use rand::Rng;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
+use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, json, micros};
@@ -95,7 +96,7 @@ impl Store {
             let ids = self.draw(|rng| Ids::generate(now, rng));
             proposed.push(propose(&mut tx, run, candidate, &ids, now).await?);
         }
-        self.commit(tx).await?;
+        self.commit_change(tx, CommitScope::Jobs(run)).await?;
         Ok(proposed)
     }
 
@@ -262,6 +263,14 @@ pub(crate) async fn insert(
     .execute(&mut *tx)
     .await
     .context("record a candidate")?;
+    for further in &new.further_parents {
+        query("INSERT INTO further_parents (parent, child) VALUES ($1, $2) ON CONFLICT DO NOTHING")
+            .bind(further.uuid())
+            .bind(id.uuid())
+            .execute(&mut *tx)
+            .await
+            .context("record a further parent")?;
+    }
     let proposed = EventKind::Proposed {
         candidate: id,
         ordinal: RowRef::new("candidates", id).number("ordinal", ordinal)?,

@@ -1,6 +1,9 @@
 //! Jobs and their leases: the oldest job is lent first, heartbeats renew a lease, and reports are
 //! accepted only with the current attempt.
 
+use std::collections::HashMap;
+use std::sync::{MutexGuard, PoisonError};
+
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::digest::Digest;
@@ -15,6 +18,7 @@ use domain::timing::{Timing, is_valid_time};
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
+use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::faults::{self, HeldLease, LeaseEnd};
 use crate::judgements::{self, Judgement};
@@ -22,6 +26,12 @@ use crate::rows::{RowRef, micros, stage_word};
 use crate::texts::{self, TextId};
 use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
+
+/// The interval at which it is recorded that a worker without a job was seen, less than the time for
+/// which it counts as alive.
+const SEEN_INTERVAL: TimeDelta = TimeDelta::seconds(5);
+/// Incumbents kept in memory; more are read again.
+const KEPT_INCUMBENTS: usize = 64;
 
 /// A job lent to a worker, with everything that the evaluation needs.
 #[derive(Debug, Clone)]
@@ -121,6 +131,9 @@ impl Store {
         worker: WorkerId,
         now: DateTime<Utc>,
     ) -> Result<Option<LeasedJob>, StoreError> {
+        if self.is_idle(worker, now).await? {
+            return Ok(None);
+        }
         let mut tx = self.begin().await?;
         let device: Option<WorkerDevice> = query_as(
             "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid, \
@@ -139,7 +152,7 @@ impl Store {
             .suspended_until
             .is_some_and(|until| until > micros(now));
         if suspended || health::is_quarantined(&mut tx, worker).await? {
-            self.commit_quietly(tx, false).await?;
+            self.commit_change(tx, CommitScope::Nothing).await?;
             return Ok(None);
         }
         let mut refused = false;
@@ -147,7 +160,7 @@ impl Store {
             let Some(job) = claim(&mut tx, worker, &device, now).await? else {
                 break None;
             };
-            let leased = leased(&mut tx, job).await?;
+            let leased = self.leased(&mut tx, job).await?;
             let content = domain::health::submission_digest(&leased.source, &leased.configuration);
             if !health::is_candidate_quarantined(&mut tx, content).await? {
                 break Some(leased);
@@ -165,7 +178,12 @@ impl Store {
             faults::refuse(&mut tx, &held, &reason, now).await?;
             refused = true;
         };
-        self.commit_quietly(tx, refused || leased.is_some()).await?;
+        let scope = if refused {
+            CommitScope::Anything
+        } else {
+            CommitScope::Nothing
+        };
+        self.commit_change(tx, scope).await?;
         Ok(leased)
     }
 
@@ -214,7 +232,12 @@ impl Store {
             };
             events::record(&mut tx, RunId::from(run), &stage, now).await?;
         }
-        self.commit_quietly(tx, news).await?;
+        let scope = if news {
+            CommitScope::Run(RunId::from(run))
+        } else {
+            CommitScope::Nothing
+        };
+        self.commit_change(tx, scope).await?;
         Ok(Receipt::Accepted)
     }
 
@@ -274,7 +297,7 @@ impl Store {
                 return Ok(Receipt::Accepted);
             }
         };
-        let speedup = match read_speedup(&mut tx, &held, &row, evaluation).await {
+        let speedup = match self.read_speedup(&mut tx, &held, &row, evaluation).await {
             Ok(speedup) => speedup,
             Err(ReportError::Store(error)) => return Err(error),
             Err(ReportError::Unusable(what)) => {
@@ -307,21 +330,180 @@ impl Store {
             speedup,
         };
         judgements::record(&mut tx, &judgement, now).await?;
-        self.commit(tx).await?;
+        // The baseline opens the run, and a confirmation moves its promotion on.
+        let scope = match held.stage {
+            EvaluationStage::Search => CommitScope::Run(held.run),
+            _ => CommitScope::Anything,
+        };
+        self.commit_change(tx, scope).await?;
         Ok(Receipt::Accepted)
     }
 
-    /// Commits. Wakes those that wait for changes only if `news` is set.
-    pub(crate) async fn commit_quietly(
+    /// Returns true if no job waits that the worker could take, so that a poll needs no transaction.
+    /// Returns false if the worker was not seen for a while, because that is to be recorded.
+    async fn is_idle(&self, worker: WorkerId, now: DateTime<Utc>) -> Result<bool, StoreError> {
+        let idle: Option<bool> = query_scalar(
+            "SELECT w.seen_at > $2 AND NOT EXISTS (SELECT 1 FROM jobs j JOIN runs r ON r.id = j.run \
+             WHERE j.state = 'queued' AND j.not_before <= $3 AND r.state <> 'paused' \
+             AND (r.device IS NULL OR r.device = w.device_name)) FROM workers w WHERE w.id = $1",
+        )
+        .bind(worker.uuid())
+        .bind(micros(now - SEEN_INTERVAL))
+        .bind(micros(now))
+        .fetch_optional(&self.read)
+        .await
+        .context("look for a job")?;
+        Ok(idle.unwrap_or(false))
+    }
+
+    /// Reads a candidate that another one has to beat; none if it was not accepted.
+    async fn incumbent(
         &self,
-        tx: sqlx::Transaction<'static, sqlx::Sqlite>,
-        news: bool,
-    ) -> Result<(), StoreError> {
-        if news {
-            self.commit(tx).await
-        } else {
-            tx.commit().await.context("commit a transaction")
+        tx: &mut Connection,
+        id: CandidateId,
+    ) -> Result<Option<Incumbent>, StoreError> {
+        if let Some(known) = self.incumbents().get(&id) {
+            return Ok(Some(known.clone()));
         }
+        let read = read_incumbent(tx, id).await?;
+        if let Some(read) = &read {
+            let mut kept = self.incumbents();
+            if kept.len() >= KEPT_INCUMBENTS {
+                kept.clear();
+            }
+            kept.insert(id, read.clone());
+        }
+        Ok(read)
+    }
+
+    fn incumbents(&self) -> MutexGuard<'_, HashMap<CandidateId, Incumbent>> {
+        self.incumbents
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    async fn leased(&self, tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
+        let row: JobRow = query_as(
+            "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.champion, \
+         j.round, t.bundle, c.file, c.source_text, c.configuration FROM jobs j \
+         JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
+         JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
+        )
+        .bind(job.uuid())
+        .fetch_one(&mut *tx)
+        .await
+        .context("read a job")?;
+        let run = RunId::from(row.run);
+        let candidate = CandidateId::from(row.candidate);
+        let row_ref = RowRef::new("jobs", job);
+        let stage = row_ref.stage(&row.stage, row.champion)?;
+        let incumbent = match stage {
+            EvaluationStage::Baseline => None,
+            EvaluationStage::Search => judgements::best(tx, run).await?,
+            EvaluationStage::Confirmation | EvaluationStage::Champion => {
+                judgements::baseline(tx, run).await?
+            }
+        };
+        let incumbent = match incumbent {
+            Some(id) => self.incumbent(tx, id).await?,
+            None => None,
+        };
+        Ok(LeasedJob {
+            job: JobId::from(row.job),
+            attempt: row.attempt,
+            run,
+            secret: runs::key(&RowRef::new("runs", run), &row.secret)?,
+            candidate,
+            stage,
+            round: row_ref.number("round", row.round)?,
+            bundle: RowRef::new("tasks", run).json("bundle", &row.bundle)?,
+            file: row.file,
+            source: texts::get_optional(tx, row.source_text)
+                .await?
+                .unwrap_or_default(),
+            configuration: RowRef::new("candidates", candidate)
+                .json("configuration", &row.configuration)?,
+            incumbent,
+        })
+    }
+
+    /// Checks that an evaluation belongs to the leased candidate. Returns its speedup over the baseline
+    /// if it was accepted.
+    async fn read_speedup(
+        &self,
+        tx: &mut Connection,
+        held: &HeldLease,
+        row: &ReportedRow,
+        evaluation: &Evaluation,
+    ) -> Result<Option<f64>, ReportError> {
+        let version: Digest =
+            row.version
+                .parse()
+                .map_err(|error: domain::digest::DigestError| {
+                    RowRef::new("tasks", held.run).wrong("version", error)
+                })?;
+        let reported = evaluation.candidate_digest.map(|digest| digest.to_string());
+        let accepted = evaluation.verdict.acceptance();
+        if evaluation.evaluator != EVALUATOR_VERSION {
+            let found = evaluation.evaluator;
+            return Err(ReportError::Unusable(format!(
+                "it speaks version {found} of the protocol"
+            )));
+        }
+        if evaluation.stage != held.stage {
+            return Err(ReportError::unusable("it answers another stage"));
+        }
+        if evaluation.task_version != version {
+            return Err(ReportError::unusable(
+                "it is about another version of the task",
+            ));
+        }
+        if reported != row.digest && (reported.is_some() || accepted.is_some()) {
+            return Err(ReportError::unusable(
+                "it is about another candidate's code",
+            ));
+        }
+        let Some(acceptance) = accepted else {
+            return Ok(None);
+        };
+        if evaluation.device.is_none() {
+            return Err(ReportError::unusable("it accepts without naming a device"));
+        }
+        let cases = acceptance.timing.cases();
+        if cases.is_empty() || !cases.iter().all(|time| is_valid_time(time.us)) {
+            return Err(ReportError::unusable(
+                "it accepts without a positive time for each case",
+            ));
+        }
+        if held.stage == EvaluationStage::Baseline {
+            return Ok(Some(1.0));
+        }
+        if !acceptance.timing.is_modelled() {
+            // Times measured on another day, or by another worker, are not compared.
+            let ratio = evaluation
+                .measurement
+                .as_ref()
+                .map(|found| found.anchor.ratio);
+            return ratio
+                .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+                .map(Some)
+                .ok_or_else(|| ReportError::unusable("it was not timed beside the baseline"));
+        }
+        let baseline = match judgements::baseline(tx, held.run).await? {
+            Some(baseline) => self.incumbent(tx, baseline).await?,
+            None => None,
+        };
+        baseline
+            .and_then(|baseline| acceptance.timing.speedup_over(&baseline.timing))
+            .map(Some)
+            .ok_or_else(|| {
+                ReportError::unusable(
+                    "its times cannot be compared with the baseline's: another device, model or set \
+                     of cases",
+                )
+            })
     }
 }
 
@@ -401,51 +583,6 @@ pub(crate) fn deadline(now: DateTime<Utc>) -> DateTime<Utc> {
     now + TimeDelta::seconds(i64::from(LEASE_SECONDS))
 }
 
-async fn leased(tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
-    let row: JobRow = query_as(
-        "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.champion, \
-         j.round, t.bundle, c.file, c.source_text, c.configuration FROM jobs j \
-         JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
-         JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
-    )
-    .bind(job.uuid())
-    .fetch_one(&mut *tx)
-    .await
-    .context("read a job")?;
-    let run = RunId::from(row.run);
-    let candidate = CandidateId::from(row.candidate);
-    let row_ref = RowRef::new("jobs", job);
-    let stage = row_ref.stage(&row.stage, row.champion)?;
-    let incumbent = match stage {
-        EvaluationStage::Baseline => None,
-        EvaluationStage::Search => judgements::best(tx, run).await?,
-        EvaluationStage::Confirmation | EvaluationStage::Champion => {
-            judgements::baseline(tx, run).await?
-        }
-    };
-    let incumbent = match incumbent {
-        Some(id) => read_incumbent(tx, id).await?,
-        None => None,
-    };
-    Ok(LeasedJob {
-        job: JobId::from(row.job),
-        attempt: row.attempt,
-        run,
-        secret: runs::key(&RowRef::new("runs", run), &row.secret)?,
-        candidate,
-        stage,
-        round: row_ref.number("round", row.round)?,
-        bundle: RowRef::new("tasks", run).json("bundle", &row.bundle)?,
-        file: row.file,
-        source: texts::get_optional(tx, row.source_text)
-            .await?
-            .unwrap_or_default(),
-        configuration: RowRef::new("candidates", candidate)
-            .json("configuration", &row.configuration)?,
-        incumbent,
-    })
-}
-
 /// Reads a candidate that another one has to beat; none if it was not accepted.
 async fn read_incumbent(
     tx: &mut Connection,
@@ -486,82 +623,6 @@ impl ReportError {
     fn unusable(reason: impl Into<String>) -> Self {
         Self::Unusable(reason.into())
     }
-}
-
-/// Checks that an evaluation belongs to the leased candidate. Returns its speedup over the baseline
-/// if it was accepted.
-async fn read_speedup(
-    tx: &mut Connection,
-    held: &HeldLease,
-    row: &ReportedRow,
-    evaluation: &Evaluation,
-) -> Result<Option<f64>, ReportError> {
-    let version: Digest = row
-        .version
-        .parse()
-        .map_err(|error: domain::digest::DigestError| {
-            RowRef::new("tasks", held.run).wrong("version", error)
-        })?;
-    let reported = evaluation.candidate_digest.map(|digest| digest.to_string());
-    let accepted = evaluation.verdict.acceptance();
-    if evaluation.evaluator != EVALUATOR_VERSION {
-        let found = evaluation.evaluator;
-        return Err(ReportError::Unusable(format!(
-            "it speaks version {found} of the protocol"
-        )));
-    }
-    if evaluation.stage != held.stage {
-        return Err(ReportError::unusable("it answers another stage"));
-    }
-    if evaluation.task_version != version {
-        return Err(ReportError::unusable(
-            "it is about another version of the task",
-        ));
-    }
-    if reported != row.digest && (reported.is_some() || accepted.is_some()) {
-        return Err(ReportError::unusable(
-            "it is about another candidate's code",
-        ));
-    }
-    let Some(acceptance) = accepted else {
-        return Ok(None);
-    };
-    if evaluation.device.is_none() {
-        return Err(ReportError::unusable("it accepts without naming a device"));
-    }
-    let cases = acceptance.timing.cases();
-    if cases.is_empty() || !cases.iter().all(|time| is_valid_time(time.us)) {
-        return Err(ReportError::unusable(
-            "it accepts without a positive time for each case",
-        ));
-    }
-    if held.stage == EvaluationStage::Baseline {
-        return Ok(Some(1.0));
-    }
-    if !acceptance.timing.is_modelled() {
-        // Times measured on another day, or by another worker, are not compared.
-        let ratio = evaluation
-            .measurement
-            .as_ref()
-            .map(|found| found.anchor.ratio);
-        return ratio
-            .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-            .map(Some)
-            .ok_or_else(|| ReportError::unusable("it was not timed beside the baseline"));
-    }
-    let baseline = match judgements::baseline(tx, held.run).await? {
-        Some(baseline) => judgements::timing(tx, baseline).await?,
-        None => None,
-    };
-    baseline
-        .and_then(|baseline| acceptance.timing.speedup_over(&baseline))
-        .map(Some)
-        .ok_or_else(|| {
-            ReportError::unusable(
-                "its times cannot be compared with the baseline's: another device, model or set \
-                 of cases",
-            )
-        })
 }
 
 /// Records the device of the baseline, because all times of a run come from one kind of device.

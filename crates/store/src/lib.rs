@@ -10,6 +10,7 @@
 mod access;
 mod calls;
 mod candidates;
+mod changes;
 mod error;
 mod events;
 mod faults;
@@ -26,10 +27,12 @@ mod texts;
 mod views;
 mod workers;
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use domain::id::CandidateId;
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_chacha::ChaCha20Rng;
@@ -38,7 +41,6 @@ use sqlx::sqlite::{
     SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
 };
 use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction, query};
-use tokio::sync::watch;
 
 pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
 pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, WrittenText};
@@ -49,11 +51,12 @@ pub use iterations::{BestKept, Iteration, IterationState, Line, NewIteration};
 pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
-pub use snapshot::Snapshot;
+pub use snapshot::{RunOutline, Snapshot};
 pub use tasks::StoredTask;
-pub use views::CandidateRecord;
+pub use views::{CandidateRecord, Relatives};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 
+use changes::{Changes, CommitScope};
 use error::ErrorContext;
 
 static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
@@ -61,6 +64,15 @@ static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
 /// The longest wait of a statement for another process that holds the database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const READERS: u32 = 4;
+/// Page cache of the writing connection, KiB. The indexes of a run of 10,000 candidates fit.
+const WRITER_CACHE: &str = "-32768";
+/// Page cache of each reading connection, KiB.
+const READER_CACHE: &str = "-8192";
+/// Pages in the log after which it is copied into the database. More than the default of 1000, because
+/// the same pages change with every candidate and are copied once.
+const CHECKPOINT_PAGES: &str = "4000";
+/// Prepared statements that each connection keeps, more than the crate has.
+const STATEMENTS: usize = 256;
 
 /// The database. Clones share their connections.
 #[derive(Debug, Clone)]
@@ -68,7 +80,9 @@ pub struct Store {
     read: SqlitePool,
     /// One connection: writers queue here instead of failing in the database.
     write: SqlitePool,
-    changed: watch::Sender<u64>,
+    changes: Changes,
+    /// Candidates that jobs were lent against, which never change.
+    incumbents: Arc<Mutex<HashMap<CandidateId, Incumbent>>>,
     /// Source of ids and run secrets.
     entropy: Arc<Mutex<ChaCha20Rng>>,
 }
@@ -90,6 +104,8 @@ impl Store {
             .foreign_keys(true)
             .journal_mode(SqliteJournalMode::Wal)
             .synchronous(SqliteSynchronous::Normal)
+            .pragma("wal_autocheckpoint", CHECKPOINT_PAGES)
+            .statement_cache_capacity(STATEMENTS)
             .busy_timeout(BUSY_TIMEOUT);
         let write = SqlitePoolOptions::new()
             .max_connections(1)
@@ -100,7 +116,7 @@ impl Store {
                 let usable = !connection.is_in_transaction();
                 Box::pin(async move { Ok(usable) })
             })
-            .connect_with(options.clone())
+            .connect_with(options.clone().pragma("cache_size", WRITER_CACHE))
             .await
             .map_err(named)?;
         MIGRATIONS
@@ -112,7 +128,12 @@ impl Store {
             })?;
         let read = SqlitePoolOptions::new()
             .max_connections(READERS)
-            .connect_with(options.read_only(true).create_if_missing(false))
+            .connect_with(
+                options
+                    .read_only(true)
+                    .create_if_missing(false)
+                    .pragma("cache_size", READER_CACHE),
+            )
             .await
             .map_err(named)?;
         let entropy = ChaCha20Rng::try_from_rng(&mut SysRng)
@@ -120,7 +141,8 @@ impl Store {
         Ok(Self {
             read,
             write,
-            changed: watch::Sender::new(0),
+            changes: Changes::default(),
+            incumbents: Arc::default(),
             entropy: Arc::new(Mutex::new(entropy)),
         })
     }
@@ -129,12 +151,6 @@ impl Store {
     pub async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
-    }
-
-    /// A counter that changes with every commit through this value or a clone of it. It is a hint to
-    /// read the rows again.
-    pub fn changed(&self) -> watch::Receiver<u64> {
-        self.changed.subscribe()
     }
 
     /// Writes one row and commits it, which fails while the disk is full or the database is held by
@@ -169,10 +185,19 @@ impl Store {
             .context("begin a transaction")
     }
 
+    /// Commits and wakes everyone who waits for a change.
     async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+        self.commit_change(tx, CommitScope::Anything).await
+    }
+
+    /// Commits and wakes those whom the change concerns.
+    async fn commit_change(
+        &self,
+        tx: Transaction<'static, Sqlite>,
+        scope: CommitScope,
+    ) -> Result<(), StoreError> {
         tx.commit().await.context("commit a transaction")?;
-        self.changed
-            .send_modify(|version| *version = version.wrapping_add(1));
+        self.changes.announce(scope);
         Ok(())
     }
 

@@ -361,7 +361,7 @@ impl Store {
 }
 
 /// Returns true if the run is neither paused nor over.
-fn is_active(state: &RunState) -> bool {
+pub(crate) fn is_active(state: &RunState) -> bool {
     matches!(
         state,
         RunState::Created | RunState::CheckingBaseline | RunState::Running

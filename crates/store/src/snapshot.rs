@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
-use crate::{Connection, Store, StoreError, calls};
+use crate::runs::is_active;
+use crate::{Connection, Store, StoreError, calls, judgements};
 
 /// Everything that decides what happens next in a run, read at one moment.
 #[derive(Debug, Clone)]
@@ -33,10 +34,43 @@ pub struct Snapshot {
     pub spend: Spend,
     /// Every candidate by ordinal.
     pub entries: Vec<Entry>,
+    /// How many of them come before the first pending one.
+    pub settled: usize,
     /// The state of the champion's promotion.
     pub promotion: PromotionProgress,
     /// Candidates whose confirmation failed or whose promotion was taken back.
     pub refused: Vec<CandidateId>,
+}
+
+/// A run without its candidates.
+#[derive(Debug, Clone)]
+pub struct RunOutline {
+    /// The run.
+    pub run: RunId,
+    /// The request that the run was created with.
+    pub request: RunRequest,
+    /// The run's state.
+    pub state: RunState,
+    /// Digest of the task's content.
+    pub content: Digest,
+    /// How many candidates it has.
+    pub candidates: u32,
+    /// How many of them are charged as trials.
+    pub charged: u32,
+    /// The first of them.
+    pub baseline: Option<CandidateId>,
+    /// The fastest accepted one whose promotion was neither refused nor taken back.
+    pub best: Option<CandidateId>,
+}
+
+#[derive(sqlx::FromRow)]
+struct OutlineRow {
+    request: String,
+    state: String,
+    state_detail: String,
+    task_content: String,
+    candidates: i64,
+    charged: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -117,19 +151,59 @@ fn thought(idea: Idea) -> Option<String> {
     said.into_iter().find(|text| !text.trim().is_empty())
 }
 
+impl Snapshot {
+    /// Returns true if the run is neither paused nor over.
+    pub fn is_active(&self) -> bool {
+        is_active(&self.state)
+    }
+}
+
 impl Store {
+    /// Reads a run without its candidates.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn outline(&self, run: RunId) -> Result<RunOutline, StoreError> {
+        let mut view = self.view().await?;
+        let row: Option<OutlineRow> = query_as(
+            "SELECT request, state, state_detail, task_content, \
+             (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1) AS candidates, \
+             (SELECT COUNT(*) FROM candidates WHERE run = $1 AND trial = 1) AS charged \
+             FROM runs WHERE id = $1",
+        )
+        .bind(run.uuid())
+        .fetch_optional(&mut *view)
+        .await
+        .context("read a run")?;
+        let row = row.ok_or_else(|| StoreError::Unknown {
+            subject: "run",
+            id: run.to_string(),
+        })?;
+        let row_ref = RowRef::new("runs", run);
+        Ok(RunOutline {
+            run,
+            request: row_ref.json("request", &row.request)?,
+            state: row_ref.run_state(&row.state, &row.state_detail)?,
+            content: content(&row_ref, &row.task_content)?,
+            candidates: row_ref.number("candidates", row.candidates)?,
+            charged: row_ref.number("charged", row.charged)?,
+            baseline: judgements::baseline(&mut view, run).await?,
+            best: judgements::best(&mut view, run).await?,
+        })
+    }
+
     /// Reads what decides a run's next actions.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
     pub async fn snapshot(&self, run: RunId) -> Result<Snapshot, StoreError> {
-        self.snapshot_after(run, Vec::new()).await
+        self.snapshot_after(run, Vec::new(), 0).await
     }
 
     /// Reads what decides a run's next actions, and of its candidates only those that may have
-    /// changed. `known` are the entries of an earlier snapshot of the run. Those before the first
-    /// pending one are kept, because the entry of a candidate that is judged or given up never
-    /// changes.
+    /// changed. `known` are the entries of an earlier snapshot of the run, of which at least the first
+    /// `settled` were not pending. Those before the first pending one are kept, because the entry of a
+    /// candidate that is judged or given up never changes.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
@@ -137,9 +211,10 @@ impl Store {
         &self,
         run: RunId,
         mut known: Vec<Entry>,
+        settled: usize,
     ) -> Result<Snapshot, StoreError> {
-        let pending = |entry: &Entry| entry.state == EntryState::Pending;
-        known.truncate(known.iter().position(pending).unwrap_or(known.len()));
+        let settled = leading(&known, settled);
+        known.truncate(settled);
         let mut view = self.view().await?;
         let row: Option<RunRow> = query_as(
             "SELECT request, state, state_detail, task_content, elapsed, finish_requested \
@@ -176,20 +251,28 @@ impl Store {
             run,
             request: row_ref.json("request", &row.request)?,
             state: row_ref.run_state(&row.state, &row.state_detail)?,
-            content: row
-                .task_content
-                .parse()
-                .map_err(|error: domain::digest::DigestError| {
-                    row_ref.wrong("task_content", error)
-                })?,
+            content: content(&row_ref, &row.task_content)?,
             elapsed: Duration::from_micros(row_ref.number("elapsed", row.elapsed)?),
             finish_requested: row.finish_requested == 1,
             spend,
+            settled: leading(&known, settled),
             entries: known,
             promotion,
             refused,
         })
     }
+}
+
+fn content(row_ref: &RowRef, text: &str) -> Result<Digest, StoreError> {
+    text.parse()
+        .map_err(|error: domain::digest::DigestError| row_ref.wrong("task_content", error))
+}
+
+/// The number of entries before the first pending one, of which the first `settled` are not.
+fn leading(entries: &[Entry], settled: usize) -> usize {
+    let mut further = entries.iter().skip(settled);
+    let pending = further.position(|entry| entry.state == EntryState::Pending);
+    pending.map_or(entries.len(), |more| settled + more)
 }
 
 async fn promotion(
@@ -209,6 +292,9 @@ async fn promotion(
     } else {
         PromotionProgress::None
     };
+    if !any(&["refused", "reverted"]) {
+        return Ok((progress, Vec::new()));
+    }
     // The same code under another name is refused with it.
     let refused: Vec<Uuid> = query_scalar(
         "SELECT c.id FROM candidates c JOIN promotions p \

@@ -15,7 +15,7 @@ use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
-use crate::rows::{RowRef, json};
+use crate::rows::RowRef;
 use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
 
@@ -32,8 +32,6 @@ pub struct CandidateRecord {
     pub file: String,
     /// The text.
     pub source: String,
-    /// The primary parent's text.
-    pub parent_source: Option<String>,
     /// Its author's idea.
     pub idea: Option<domain::candidate::Idea>,
     /// Identity of the code.
@@ -42,7 +40,14 @@ pub struct CandidateRecord {
     pub evaluation: Option<Evaluation>,
     /// The newest confirmation.
     pub confirmation: Option<Evaluation>,
-    /// Candidates bred from it.
+}
+
+/// What a candidate was bred from, and what was bred from it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Relatives {
+    /// The primary parent's text.
+    pub parent_source: Option<String>,
+    /// Candidates bred from it, by ordinal; at most 10,000.
     pub children: Vec<CandidateId>,
 }
 
@@ -262,7 +267,7 @@ impl Store {
         })
     }
 
-    /// Everything recorded about a candidate.
+    /// Everything recorded about a candidate itself.
     ///
     /// # Errors
     /// The database fails.
@@ -276,7 +281,6 @@ impl Store {
         };
         let row: RecordRow = query_as(
             "SELECT c.run, t.name AS task, c.file, c.source_text, c.idea, c.digest, \
-             (SELECT source_text FROM candidates WHERE id = c.parent) AS parent_source, \
              (SELECT evidence_text FROM evaluations WHERE candidate = COALESCE(c.duplicate_of, c.id) \
              AND stage <> 'confirmation') AS evaluation, \
              (SELECT evidence_text FROM evaluations WHERE candidate = c.id \
@@ -288,24 +292,12 @@ impl Store {
         .fetch_one(&mut *view)
         .await
         .context("read a candidate")?;
-        let children: Vec<Uuid> = query_scalar(
-            "SELECT id FROM candidates WHERE parent = $1 \
-             OR (run = $2 AND further_parents LIKE $3) ORDER BY ordinal LIMIT 10000",
-        )
-        .bind(candidate.uuid())
-        .bind(row.run)
-        // Ids are text of one form in the list, so that one is found as a part of it.
-        .bind(format!("%{}%", json(&candidate).trim_matches('"')))
-        .fetch_all(&mut *view)
-        .await
-        .context("read a candidate's children")?;
         let row_ref = RowRef::new("candidates", candidate);
         let evidence = |text: Option<String>| {
             text.map(|text| RowRef::new("evaluations", candidate).json("evidence_text", &text))
                 .transpose()
         };
         let source = texts::get_optional(&mut view, row.source_text).await?;
-        let parent_source = texts::get_optional(&mut view, row.parent_source).await?;
         let evaluation = texts::get_optional(&mut view, row.evaluation).await?;
         let confirmation = texts::get_optional(&mut view, row.confirmation).await?;
         Ok(Some(CandidateRecord {
@@ -314,7 +306,6 @@ impl Store {
             summary,
             file: row.file,
             source: source.unwrap_or_default(),
-            parent_source,
             idea: row
                 .idea
                 .map(|idea| row_ref.json("idea", &idea))
@@ -326,8 +317,38 @@ impl Store {
                 .map_err(|error: domain::digest::DigestError| row_ref.wrong("digest", error))?,
             evaluation: evidence(evaluation)?,
             confirmation: evidence(confirmation)?,
-            children: children.into_iter().map(CandidateId::from).collect(),
         }))
+    }
+
+    /// The parent's text and the children of a candidate.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn relatives(&self, candidate: CandidateId) -> Result<Relatives, StoreError> {
+        let mut view = self.view().await?;
+        let parent: Option<TextId> = query_scalar(
+            "SELECT p.source_text FROM candidates c JOIN candidates p ON p.id = c.parent \
+             WHERE c.id = $1",
+        )
+        .bind(candidate.uuid())
+        .fetch_optional(&mut *view)
+        .await
+        .context("find the parent's source")?
+        .flatten();
+        let parent_source = texts::get_optional(&mut view, parent).await?;
+        let children: Vec<Uuid> = query_scalar(
+            "SELECT id FROM candidates WHERE parent = $1 \
+             OR id IN (SELECT child FROM further_parents WHERE parent = $1) \
+             ORDER BY ordinal LIMIT 10000",
+        )
+        .bind(candidate.uuid())
+        .fetch_all(&mut *view)
+        .await
+        .context("read a candidate's children")?;
+        Ok(Relatives {
+            parent_source,
+            children: children.into_iter().map(CandidateId::from).collect(),
+        })
     }
 }
 
@@ -339,7 +360,6 @@ struct RecordRow {
     source_text: Option<TextId>,
     idea: Option<String>,
     digest: Option<String>,
-    parent_source: Option<TextId>,
     evaluation: Option<TextId>,
     confirmation: Option<TextId>,
 }
@@ -387,9 +407,10 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, r.elapsed, r.unpromoted, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1 \
-         AND NOT EXISTS (SELECT 1 FROM calls k WHERE k.candidate = c.id AND k.turn = 0 \
-         AND k.answered_at IS NULL)) AS trials FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
+         r.updated_at, r.elapsed, r.unpromoted, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1) \
+         - (SELECT COUNT(*) FROM calls k JOIN candidates c ON c.id = k.candidate \
+         WHERE k.run = r.id AND k.answered_at IS NULL AND k.turn = 0 AND c.trial = 1) AS trials \
+         FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
     )
     .bind(run.uuid())
     .fetch_optional(&mut *connection)
@@ -401,27 +422,32 @@ pub(crate) async fn run_view(
     })?;
     let row_ref = RowRef::new("runs", run);
     let request: RunRequest = row_ref.json("request", &row.request)?;
-    let tally: Vec<(Option<String>, i64, i64)> = query_as(
-        "SELECT e.verdict, COUNT(*), SUM(CASE WHEN o.state = 'pending' THEN 1 ELSE 0 END) \
-         FROM candidates c JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
-         LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
-         WHERE c.run = $1 GROUP BY e.verdict",
+    // A duplicate counts with the verdict of its original.
+    let tally: Vec<(String, i64)> = query_as(
+        "SELECT verdict, COUNT(*) FROM (SELECT verdict FROM evaluations \
+         WHERE run = $1 AND stage IN ('baseline', 'search') UNION ALL \
+         SELECT e.verdict FROM candidates c JOIN evaluations e ON e.candidate = c.duplicate_of \
+         AND e.stage <> 'confirmation' WHERE c.run = $1 AND c.duplicate_of IS NOT NULL) \
+         GROUP BY verdict",
     )
     .bind(run.uuid())
     .fetch_all(&mut *connection)
     .await
     .context("count the verdicts")?;
     let mut verdicts = BTreeMap::new();
-    let mut pending = 0;
-    for (verdict, count, waiting) in tally {
-        match verdict {
-            Some(word) => {
-                let kind: VerdictKind = row_ref.word("verdict", &word)?;
-                verdicts.insert(kind, row_ref.number("count", count)?);
-            }
-            None => pending = row_ref.number("count", waiting)?,
-        }
+    for (word, count) in tally {
+        let kind: VerdictKind = row_ref.word("verdict", &word)?;
+        verdicts.insert(kind, row_ref.number("count", count)?);
     }
+    let pending: i64 = query_scalar(
+        "SELECT COUNT(*) + COALESCE(SUM((SELECT COUNT(*) FROM candidates c \
+         WHERE c.duplicate_of = o.id)), 0) FROM candidates o \
+         WHERE o.run = $1 AND o.state = 'pending'",
+    )
+    .bind(run.uuid())
+    .fetch_one(&mut *connection)
+    .await
+    .context("count the pending candidates")?;
     Ok(RunView {
         id: run,
         name: row.name,
@@ -439,7 +465,7 @@ pub(crate) async fn run_view(
         spend: calls::spend(connection, run).await?,
         running_ms: row_ref.number::<u64>("elapsed", row.elapsed)? / 1000,
         verdicts,
-        pending,
+        pending: row_ref.number("pending", pending)?,
         best: best(connection, run).await?,
         promotion: promotions::newest(connection, run).await?,
         unpromoted: row.unpromoted,

@@ -2,6 +2,7 @@
 //! candidates are named by their ordinal, and no time is shown that a clock gave.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use domain::api::CandidateState;
 use domain::brief::{
@@ -12,7 +13,7 @@ use domain::id::CandidateId;
 use domain::search::{Draft, EntryState, Method, Operator};
 use domain::task::Task;
 use domain::timing::Timing;
-use store::{CandidateRecord, Snapshot, StoreError};
+use store::{CandidateRecord, Snapshot};
 
 use crate::prompt::Kind;
 use crate::{Engine, EngineError};
@@ -20,8 +21,8 @@ use crate::{Engine, EngineError};
 /// Records that several drafts of one generation show, read once.
 pub(super) struct RecordCache<'a> {
     engine: &'a Engine,
-    records: HashMap<CandidateId, CandidateRecord>,
-    baseline: CandidateRecord,
+    records: HashMap<CandidateId, Arc<CandidateRecord>>,
+    baseline: Arc<CandidateRecord>,
     snapshot: &'a Snapshot,
 }
 
@@ -32,7 +33,7 @@ impl<'a> RecordCache<'a> {
     ) -> Result<Self, EngineError> {
         let baseline = snapshot.entries.first().map(|entry| entry.id);
         let baseline = match baseline {
-            Some(id) => engine.store.candidate(id).await?,
+            Some(id) => Some(engine.record(id).await?),
             None => None,
         };
         Ok(Self {
@@ -47,11 +48,7 @@ impl<'a> RecordCache<'a> {
 
     async fn record(&mut self, id: CandidateId) -> Result<&CandidateRecord, EngineError> {
         if !self.records.contains_key(&id) {
-            let record = self.engine.store.candidate(id).await?;
-            let record = record.ok_or_else(|| StoreError::Unknown {
-                subject: "candidate",
-                id: id.to_string(),
-            })?;
+            let record = self.engine.record(id).await?;
             self.records.insert(id, record);
         }
         Ok(&self.records[&id])

@@ -60,3 +60,45 @@ async fn a_run_ends_when_its_running_time_is_used_up() {
     let reason = StopReason::WallTime;
     assert_eq!(state, RunState::Completed { reason });
 }
+
+#[tokio::test]
+async fn runs_are_driven_beside_each_other_and_a_later_one_too() {
+    let lab = Lab::new().await;
+    let shutdown = CancellationToken::new();
+    let (engine, token) = (lab.engine.clone(), shutdown.clone());
+    let looping = tokio::spawn(async move { engine.run_forever(token).await });
+    let mut runs = Vec::new();
+    let mut hint = lab.engine.store().changed();
+    let over = async {
+        for _ in 0..3 {
+            // Each begins while the one before it is under way.
+            runs.push(lab.launch(request(Method::Playbook, 45)).await);
+            loop {
+                hint.borrow_and_update();
+                if let Some(lease) = lab.lease().await {
+                    lab.report(&lease, honest(&lease.request)).await;
+                    break;
+                }
+                hint.changed().await.unwrap();
+            }
+        }
+        for run in &runs {
+            loop {
+                hint.borrow_and_update();
+                while let Some(lease) = lab.lease().await {
+                    lab.report(&lease, honest(&lease.request)).await;
+                }
+                if lab.view(*run).await.state.is_over() {
+                    break;
+                }
+                hint.changed().await.unwrap();
+            }
+        }
+    };
+    tokio::time::timeout(TOO_LONG, over).await.unwrap();
+    shutdown.cancel();
+    tokio::time::timeout(TOO_LONG, looping)
+        .await
+        .unwrap()
+        .unwrap();
+}

@@ -65,7 +65,7 @@ pub async fn stream_events(
     };
     let store = app.engine.store().clone();
     // An unknown run is an error now rather than an empty stream for ever.
-    let hint = store.changed();
+    let hint = store.changed_run(run);
     let first = store.events_after(run, after, PAGE).await?;
     let reader = Reader {
         store,

@@ -117,7 +117,7 @@ pub async fn lease(
     let wait = Duration::from_secs(u64::from(query.wait.min(MAX_WAIT)));
     let until = Instant::now() + wait;
     let owner = caller.owner();
-    let mut hint = app.engine.store().changed();
+    let mut hint = app.engine.store().changed_jobs();
     loop {
         // Taken before asking, so that a job queued between the two wakes the wait below.
         hint.borrow_and_update();

@@ -10,6 +10,7 @@ use sqlx::{query, query_as, query_scalar};
 use super::rows::AskedRow;
 use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
 use crate::candidates::{self, Ids};
+use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::texts::{self, TextId};
@@ -62,7 +63,7 @@ impl Store {
             };
             apply_answer(&mut tx, &asked, source, ids, next, effect, now).await?;
         }
-        self.commit(tx).await?;
+        self.commit_change(tx, CommitScope::Jobs(asked.run)).await?;
         Ok(counted)
     }
 

@@ -4,9 +4,10 @@ use domain::access::Scope;
 use domain::digest::Digest;
 use domain::lease::{Receipt, ReportOutcome};
 use domain::search::Operator;
-use store::{NewToken, StoreError};
+use store::{NewToken, Store, StoreError};
 
 use crate::fixture::{Lab, accepted, at, candidate, report};
+use crate::older::copy_to_version;
 
 #[tokio::test]
 async fn evaluations_of_an_older_program_keep_the_bundles_that_they_name() {
@@ -23,18 +24,14 @@ async fn evaluations_of_an_older_program_keep_the_bundles_that_they_name() {
     let receipt = lab.store.report(leased.job, &judged, at(6)).await.unwrap();
     assert_eq!(receipt, Receipt::Accepted);
 
-    let options =
-        sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
-    let mut older = sqlx::ConnectOptions::connect(&options).await.unwrap();
-    let undo = "DROP INDEX evaluations_by_bundle; ALTER TABLE evaluations DROP COLUMN bundle; \
-        ALTER TABLE workers DROP COLUMN owner; ALTER TABLE workers DROP COLUMN draining; \
-        DROP TABLE changes; DROP TABLE sessions; DROP TABLE tokens; \
-        DELETE FROM _sqlx_migrations WHERE version = 15;";
-    sqlx::raw_sql(undo).execute(&mut older).await.unwrap();
-    let store = lab.reopen().await;
+    let candidates = [baseline, leased.candidate];
+    let path = copy_to_version(&lab, 14, &candidates).await;
+    let store = Store::open(&path).await.unwrap();
+    let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+    let mut rows = sqlx::ConnectOptions::connect(&options).await.unwrap();
     let named: Vec<(Option<String>,)> =
         sqlx::query_as("SELECT bundle FROM evaluations ORDER BY created_at")
-            .fetch_all(&mut older)
+            .fetch_all(&mut rows)
             .await
             .unwrap();
     assert_eq!(named, [(None,), (Some(bundle.to_string()),)]);
@@ -53,7 +50,7 @@ async fn evaluations_of_an_older_program_keep_the_bundles_that_they_name() {
     store.check_worker(worker, None).await.unwrap();
     // A service of another release has taken the database over.
     sqlx::query("UPDATE workers SET evaluator = evaluator - 1")
-        .execute(&mut older)
+        .execute(&mut rows)
         .await
         .unwrap();
     let skewed = store.check_lease(worker, None).await.unwrap_err();

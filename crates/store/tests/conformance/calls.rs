@@ -490,12 +490,12 @@ async fn an_older_database_gets_the_totals_of_its_answered_calls() {
 async fn a_snapshot_after_an_earlier_one_is_the_same_as_a_whole_one() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(9).await;
-    let mut known = Vec::new();
+    let (mut known, mut settled) = (Vec::new(), 0);
     let mut compare = async |decided: usize| {
         let whole = lab.store.snapshot(run).await.expect("rows");
         let after = lab
             .store
-            .snapshot_after(run, std::mem::take(&mut known))
+            .snapshot_after(run, std::mem::take(&mut known), settled)
             .await
             .expect("rows");
         assert_eq!(after.entries, whole.entries);
@@ -503,6 +503,7 @@ async fn a_snapshot_after_an_earlier_one_is_the_same_as_a_whole_one() {
         let pending = |entry: &domain::search::Entry| entry.state == EntryState::Pending;
         let found = whole.entries.iter().filter(|entry| !pending(entry)).count();
         assert_eq!(found, decided);
+        settled = after.settled;
         known = after.entries;
     };
     compare(1).await;

@@ -7,10 +7,12 @@
 
 mod access;
 mod calls;
+mod changes;
 mod fixture;
 mod health;
 mod iterations;
 mod jobs;
+mod older;
 mod proposals;
 mod restart;
 mod runs;

@@ -77,12 +77,15 @@ async fn a_candidates_record_holds_its_parents_text_and_its_children() {
     let (run, _, baseline) = lab.running(9).await;
     let child = lab.submit(run, baseline, "child").await;
     let record = lab.store.candidate(child).await.unwrap().unwrap();
-    assert_eq!(record.parent_source, Some(kernel("baseline")));
+    let relatives = lab.store.relatives(child).await.unwrap();
+    assert_eq!(relatives.parent_source, Some(kernel("baseline")));
     assert_eq!(record.source, kernel("child"));
     assert_eq!((record.task.as_str(), record.run), ("fill", run));
     assert!(record.evaluation.is_none());
     let parent = lab.store.candidate(baseline).await.unwrap().unwrap();
-    assert_eq!(parent.children, [child]);
+    let relatives = lab.store.relatives(baseline).await.unwrap();
+    assert_eq!(relatives.children, [child]);
+    assert_eq!(relatives.parent_source, None);
     assert!(parent.evaluation.unwrap().verdict.acceptance().is_some());
 }
 

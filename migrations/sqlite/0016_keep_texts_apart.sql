@@ -89,3 +89,18 @@ ALTER TABLE calls_anew RENAME TO calls;
 CREATE INDEX calls_by_run ON calls (run);
 CREATE INDEX calls_open ON calls (not_before) WHERE answered_at IS NULL;
 CREATE INDEX calls_open_by_run ON calls (run) WHERE answered_at IS NULL;
+
+-- Parents after the primary one, by parent. The list in `candidates` has them by child.
+CREATE TABLE further_parents (
+    parent BLOB NOT NULL REFERENCES candidates (id),
+    child  BLOB NOT NULL REFERENCES candidates (id),
+    PRIMARY KEY (parent, child)
+) STRICT, WITHOUT ROWID;
+INSERT OR IGNORE INTO further_parents
+    SELECT unhex(replace(f.value, '-', '')), c.id FROM candidates c, json_each(c.further_parents) f;
+
+-- Indexes that answer what a page of a long run counts without reading its rows.
+DROP INDEX evaluations_by_run;
+CREATE INDEX evaluations_by_run ON evaluations (run, stage, verdict);
+CREATE INDEX candidates_duplicate ON candidates (run, duplicate_of) WHERE duplicate_of IS NOT NULL;
+CREATE INDEX candidates_pending ON candidates (run) WHERE state = 'pending';

@@ -1,0 +1,87 @@
+//! Counters that change with commits. Each is a hint to read the rows again, for those whom a commit
+//! concerns.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use domain::id::RunId;
+use tokio::sync::watch;
+
+use crate::Store;
+
+/// The part of the records that a commit changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CommitScope {
+    /// Rows of one run. No further job became available.
+    Run(RunId),
+    /// Rows of one run, with jobs that workers may take.
+    Jobs(RunId),
+    /// Rows that nobody waits for.
+    Nothing,
+    /// Anything else.
+    Anything,
+}
+
+/// The counters.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Changes {
+    all: watch::Sender<u64>,
+    jobs: watch::Sender<u64>,
+    service: watch::Sender<u64>,
+    /// Those of runs that someone waits for.
+    runs: Arc<Mutex<HashMap<RunId, watch::Sender<u64>>>>,
+}
+
+impl Changes {
+    pub(crate) fn announce(&self, scope: CommitScope) {
+        let count = |counter: &watch::Sender<u64>| {
+            counter.send_modify(|count| *count = count.wrapping_add(1));
+        };
+        count(&self.all);
+        match scope {
+            CommitScope::Run(run) | CommitScope::Jobs(run) => {
+                if let Some(counter) = self.runs().get(&run) {
+                    count(counter);
+                }
+                if matches!(scope, CommitScope::Jobs(_)) {
+                    count(&self.jobs);
+                }
+            }
+            CommitScope::Nothing => {}
+            CommitScope::Anything => {
+                self.runs().values().for_each(count);
+                count(&self.jobs);
+                count(&self.service);
+            }
+        }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<u64>>> {
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Store {
+    /// A counter that changes with every commit through this value or a clone of it.
+    pub fn changed(&self) -> watch::Receiver<u64> {
+        self.changes.all.subscribe()
+    }
+
+    /// A counter that changes with commits after which there may be another job for a worker.
+    pub fn changed_jobs(&self) -> watch::Receiver<u64> {
+        self.changes.jobs.subscribe()
+    }
+
+    /// A counter that changes with commits that may concern a run.
+    pub fn changed_run(&self, run: RunId) -> watch::Receiver<u64> {
+        let mut runs = self.changes.runs();
+        runs.retain(|_, counter| counter.receiver_count() > 0);
+        runs.entry(run).or_default().subscribe()
+    }
+
+    /// A counter that changes with commits that are more than one step of one run: a run was created
+    /// or changed its state, a confirmation ended, or a worker came or failed.
+    pub fn changed_service(&self) -> watch::Receiver<u64> {
+        self.changes.service.subscribe()
+    }
+}
