@@ -1,159 +1,46 @@
-//! Cost of the search itself: one run with a model and an evaluator that answer at once, so that all
-//! time is the engine's and the database's. Prints Markdown, one row for each count of candidates.
+//! Cost of the search itself: runs with a model and evaluators that answer at once or after a stated
+//! delay, so that all processor time is the engine's and the database's. Prints Markdown tables.
 //!
-//! `cargo run --release -p engine --example overhead -- 200 1000 5000`
+//! `cargo run --release -p engine --example overhead -- 200 1000 10000 100000`
+//!
+//! The largest number bounds every part, so that a small one gives a quick answer.
 
 #![expect(
     clippy::unwrap_used,
     reason = "the fixture of the tests ends the program where it fails"
 )]
 
+#[path = "overhead/answers.rs"]
+mod answers;
 #[expect(dead_code, reason = "the tests of runs use more of it")]
 #[path = "../tests/runs/lab.rs"]
 mod lab;
+#[path = "overhead/service.rs"]
+mod service;
+#[path = "overhead/usage.rs"]
+mod usage;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use domain::api::RunRequest;
-use domain::evaluation::EvaluationRequest;
-use domain::lease::{Report, ReportOutcome};
-use domain::model::{ModelView, ReplyEnd, Usage};
-use domain::search::{Budget, Evolution, Method, ModelChoice, Schedule};
-use domain::verdict::Verdict;
-use engine::llm::{CallRequest, Llm, LlmError, Models, Reply};
-use futures::future::BoxFuture;
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
-use tokio_util::sync::CancellationToken;
+use service::{Delays, Service};
+use usage::Usage;
 
-use lab::{Lab, accepted, body, evaluation, kernel, rejected, request};
-
-/// Slots that the run keeps open, as many as evaluators wait for jobs.
+/// Slots that an instant run keeps open, as many as evaluators wait for jobs.
 const IN_FLIGHT: u32 = 8;
-/// Lines of comment in each kernel, so that its text is about as long as a real one.
-const LINES: usize = 60;
-/// Words that thoughts are drawn from, few enough for thoughts to resemble each other as real ones do.
-const WORDS: usize = 400;
-/// Words in one thought.
-const THOUGHT: usize = 24;
-/// Ticks of the processor clock in one second, the value of `getconf CLK_TCK` on Linux.
-const TICKS: f64 = 100.0;
-
-/// A model that answers at once with a kernel and a thought of its own.
-struct InstantModel;
-
-impl Llm for InstantModel {
-    fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>> {
-        let ordinal = request.position.ordinal;
-        let mut rng = ChaCha8Rng::seed_from_u64(u64::from(ordinal));
-        let mut words = |count: usize| {
-            let word = |_| format!("word{}", rng.random_range(0..WORDS));
-            (0..count).map(word).collect::<Vec<_>>().join(" ")
-        };
-        let thought = words(THOUGHT);
-        let comments = (0..LINES).map(|_| format!("// {}\n", words(8)));
-        let comments = comments.collect::<String>();
-        let source = kernel(&format!("version {ordinal}"), &[]);
-        let source = source.replace("---*/\n", &format!("---*/\n{comments}"));
-        let text =
-            format!("name: candidate {ordinal}\nthought: {thought}\n\n```cuda\n{source}```\n");
-        Box::pin(async move {
-            Ok(Reply {
-                usage: Usage {
-                    input: 4_000,
-                    output: text.len() as u64 / 4,
-                    ..Usage::default()
-                },
-                text,
-                end: ReplyEnd::Complete,
-                usage_estimated: false,
-                model: "instant".to_owned(),
-                request_id: None,
-                first_token: None,
-                total: Duration::from_millis(1),
-                attempts: 1,
-            })
-        })
-    }
-}
-
-/// Every seventh candidate is wrong; the others are a little faster or slower than one another.
-fn script(request: &EvaluationRequest) -> Verdict {
-    match body(request).strip_prefix("version ") {
-        None => accepted(100.0),
-        Some(number) => match number
-            .parse::<u64>()
-            .expect("the model numbers its versions")
-        {
-            number if number % 7 == 0 => rejected("every seventh"),
-            number => accepted(20.0 + (number * 7919 % 1000) as f64 / 10.0),
-        },
-    }
-}
-
-/// Usage of this process since its start.
-struct Usages {
-    processor_seconds: f64,
-    resident_mib: f64,
-}
-
-fn usages() -> std::io::Result<Usages> {
-    let stat = std::fs::read_to_string("/proc/self/stat")?;
-    // The name of the program may hold spaces; it ends with the last parenthesis.
-    let fields = stat[stat.rfind(')').unwrap_or(0)..]
-        .split_whitespace()
-        .collect::<Vec<_>>();
-    let ticks = |index: usize| fields[index].parse::<f64>().unwrap_or(0.0);
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let resident = resident.and_then(|line| line.split_whitespace().next());
-    Ok(Usages {
-        processor_seconds: (ticks(12) + ticks(13)) / TICKS,
-        resident_mib: resident.and_then(|kib| kib.parse().ok()).unwrap_or(0.0) / 1024.0,
-    })
-}
-
-async fn evaluate(lab: Arc<Lab>, judged: Arc<AtomicU32>, stop: CancellationToken) {
-    let store = lab.engine.store();
-    let mut changed = store.changed();
-    while !stop.is_cancelled() {
-        changed.borrow_and_update();
-        let Some(lease) = lab.lease().await else {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = changed.changed() => continue,
-            }
-        };
-        let report = Report {
-            attempt: lease.attempt,
-            outcome: ReportOutcome::Evaluated {
-                evaluation: Box::new(evaluation(&lease.request, script(&lease.request))),
-            },
-        };
-        let now = lab.engine.now();
-        store
-            .report(lease.job, &report, now)
-            .await
-            .expect("the report is about what was leased");
-        judged.fetch_add(1, Ordering::SeqCst);
-    }
-}
-
-fn models() -> Models {
-    let view = ModelView {
-        name: "m".to_owned(),
-        api: "openai".to_owned(),
-        model: "instant".to_owned(),
-        host: None,
-        price: None,
-        context_tokens: 100_000,
-        max_output_tokens: 1_000,
-        concurrency: IN_FLIGHT,
-    };
-    Models::of([(view, Arc::new(InstantModel) as Arc<dyn Llm>)])
-}
+/// Slots that a run with delays keeps open: more than models and evaluators hold, because a slot is
+/// planned only when the one that many places before it is judged.
+const IN_FLIGHT_DELAYED: u32 = 64;
+/// Calls to the model at once, with delays.
+const CALLS: usize = 24;
+/// Evaluators, in every part.
+const EVALUATORS: usize = 8;
+/// Runs at once in the part about neighbours.
+const RUNS: usize = 10;
+/// Candidates of each of these runs.
+const EACH: u32 = 200;
+/// Time for which delays are in effect before counting begins, and time of counting.
+const LEAD: Duration = Duration::from_secs(8);
+const COUNTING: Duration = Duration::from_secs(30);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -162,69 +49,94 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         counts.push(argument.parse::<u32>()?);
     }
     if counts.is_empty() {
-        counts = vec![200, 1_000, 5_000];
+        counts = vec![200, 1_000, 10_000, 100_000];
     }
-    let last = counts.iter().copied().max().unwrap_or(0);
-    let lab = Arc::new(Lab::with_models(models()).await);
-    lab.launch(RunRequest {
-        models: vec![ModelChoice {
-            name: "m".to_owned(),
-            weight: 1.0,
-        }],
-        budget: Budget {
-            trials: last + IN_FLIGHT,
-            ..Budget::default()
-        },
-        evolution: Evolution {
-            schedule: Schedule::Steady {
-                in_flight: IN_FLIGHT,
-            },
-            generations: last,
-            ..Evolution::default()
-        },
-        ..request(Method::Full, last + IN_FLIGHT)
-    })
-    .await;
-    let stop = CancellationToken::new();
-    let judged = Arc::new(AtomicU32::new(0));
-    let engine = lab.engine.clone();
-    let driven = tokio::spawn({
-        let stop = stop.clone();
-        async move { engine.run_forever(stop).await }
-    });
-    let evaluators = (0..IN_FLIGHT)
-        .map(|_| {
-            let (lab, judged) = (Arc::clone(&lab), Arc::clone(&judged));
-            tokio::spawn(evaluate(lab, judged, stop.clone()))
-        })
-        .collect::<Vec<_>>();
+    counts.sort_unstable();
+    instant(&counts).await?;
+    let last = counts.last().copied().unwrap_or(0);
+    neighbours(EACH.min(last)).await?;
+    delayed(&[100.min(last), 10_000.min(last)]).await?;
+    Ok(())
+}
 
+/// One run whose model and evaluators answer at once, and then the answers of the API about it.
+async fn instant(counts: &[u32]) -> Result<(), Box<dyn std::error::Error>> {
+    let service = Service::start(usize::MAX, EVALUATORS).await;
+    let run = service.launch(IN_FLIGHT).await;
     println!("| candidates | a second | processor ms each | resident MiB | database KiB each |");
     println!("|---|---|---|---|---|");
-    let (mut before, mut began, mut from) = (usages()?, Instant::now(), 0);
-    for count in counts {
-        while judged.load(Ordering::SeqCst) < count {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-        let (now, seconds) = (usages()?, began.elapsed().as_secs_f64());
+    let (mut before, mut began, mut from) = (Usage::now()?, Instant::now(), 0);
+    for count in counts.iter().copied() {
+        service.judged(count).await;
+        let (now, seconds) = (Usage::now()?, began.elapsed().as_secs_f64());
         let made = f64::from(count - from);
-        let mut bytes = 0;
-        for file in ["test.db", "test.db-wal"] {
-            bytes += std::fs::metadata(lab.folder.path().join(file)).map_or(0, |file| file.len());
-        }
         println!(
             "| {from} to {count} | {:.1} | {:.2} | {:.0} | {:.1} |",
             made / seconds,
-            (now.processor_seconds - before.processor_seconds) * 1000.0 / made,
+            now.milliseconds_since(&before) / made,
             now.resident_mib,
-            bytes as f64 / 1024.0 / f64::from(count),
+            service.database_kib() / f64::from(count),
         );
         (before, began, from) = (now, Instant::now(), count);
     }
-    stop.cancel();
-    driven.await?;
-    for evaluator in evaluators {
-        evaluator.await?;
+    let stopped = service.stop().await;
+    answers::measure(&stopped, run).await
+}
+
+/// Several instant runs at once, and the slowest of them beside the fastest.
+async fn neighbours(each: u32) -> Result<(), Box<dyn std::error::Error>> {
+    let service = Service::start(usize::MAX, EVALUATORS).await;
+    let (before, began) = (Usage::now()?, Instant::now());
+    let mut runs = Vec::new();
+    for _ in 0..RUNS {
+        runs.push(service.launch(IN_FLIGHT).await);
     }
+    let all = each * u32::try_from(RUNS)?;
+    service.judged(all).await;
+    let (now, seconds) = (Usage::now()?, began.elapsed().as_secs_f64());
+    let mut trials = Vec::new();
+    for run in runs {
+        trials.push(service.trials(run).await);
+    }
+    trials.sort_unstable();
+    println!("\n| runs at once | a second in all | processor ms each | candidates of each run |");
+    println!("|---|---|---|---|");
+    println!(
+        "| {RUNS} | {:.1} | {:.2} | {} to {} |",
+        f64::from(all) / seconds,
+        now.milliseconds_since(&before) / f64::from(all),
+        trials.first().copied().unwrap_or(0),
+        trials.last().copied().unwrap_or(0),
+    );
+    service.stop().await;
+    Ok(())
+}
+
+/// One run with a model of 3 s and evaluations of 1 s, after so many instant candidates.
+async fn delayed(after: &[u32]) -> Result<(), Box<dyn std::error::Error>> {
+    println!("\n| candidates before | delays | a second, of 8 | processor ms each |");
+    println!("|---|---|---|---|");
+    let service = Service::start(CALLS, EVALUATORS).await;
+    service.launch(IN_FLIGHT_DELAYED).await;
+    for before in after.iter().copied() {
+        service.set_delays(Delays::None);
+        service.judged(before).await;
+        for (delays, name) in [
+            (Delays::Constant, "constant"),
+            (Delays::LogNormal, "log-normal"),
+        ] {
+            service.set_delays(delays);
+            tokio::time::sleep(LEAD).await;
+            let (usage, began, first) = (Usage::now()?, Instant::now(), service.count());
+            tokio::time::sleep(COUNTING).await;
+            let made = f64::from(service.count() - first);
+            println!(
+                "| {first} | {name} | {:.2} | {:.2} |",
+                made / began.elapsed().as_secs_f64(),
+                Usage::now()?.milliseconds_since(&usage) / made,
+            );
+        }
+    }
+    service.stop().await;
     Ok(())
 }
