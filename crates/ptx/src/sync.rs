@@ -16,21 +16,20 @@ mod grid;
 mod lines;
 mod moment;
 mod order;
+mod reads;
 mod several;
 mod stamp;
+mod writes;
 
 pub(crate) use grid::{BlockOrder, Mark, Signals};
 use lines::Lines;
 pub(crate) use moment::Moment;
 pub(crate) use order::Clock;
 use order::Order;
+use reads::Log;
+pub(crate) use reads::Reading;
 use several::Several;
-use stamp::{
-    COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, TIME_SHIFT, WARP, kind_of, stamp, thread_of, time_of,
-};
-
-/// Read records kept for one instruction before they are transferred to the cells.
-const MAX_RECORDS: usize = 1 << 13;
+use stamp::{COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, WARP, kind_of, stamp, thread_of, time_of};
 
 /// Two accesses of different threads without an order between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,45 +49,6 @@ pub(crate) struct Conflict {
 pub(crate) struct Accessor {
     pub(crate) warp: u32,
     pub(crate) pc: u32,
-}
-
-/// The addresses that a warp instruction reads, as offsets in shared memory.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Reading<'a> {
-    /// The instruction's number among the memory instructions.
-    pub(crate) op: usize,
-    /// A number that changes whenever `relative` does.
-    pub(crate) version: u64,
-    /// Lane offsets relative to `first`.
-    pub(crate) relative: &'a [u64; 32],
-    pub(crate) first: u32,
-    /// All bytes lie in begin..end.
-    pub(crate) begin: u32,
-    pub(crate) end: u32,
-    pub(crate) bytes: u32,
-    pub(crate) mask: u32,
-    /// True if a compare-and-swap compares the values, so that atomics may change them meanwhile.
-    pub(crate) checked_by_swap: bool,
-}
-
-/// A read that has not been transferred to the cells.
-#[derive(Debug, Clone, Copy)]
-struct Record {
-    by: Accessor,
-    time: u32,
-    first: u32,
-    mask: u32,
-    bytes: u32,
-    shape: u32,
-}
-
-/// The reads of one instruction since the last barrier.
-#[derive(Debug, Default)]
-struct Log {
-    lines: Lines,
-    records: Vec<Record>,
-    shapes: Vec<[u64; 32]>,
-    version: u64,
 }
 
 /// The shadow of one block's shared memory.
@@ -188,64 +148,6 @@ impl Shadow {
         self.time += 1;
     }
 
-    /// A block barrier completed.
-    pub(crate) fn block_barrier(&mut self) {
-        self.tick();
-        self.barrier = self.time;
-        self.order.all(self.time);
-        self.forget_interval();
-    }
-
-    /// Orders the accesses of a warp's lanes so far before their later ones.
-    pub(crate) fn warp_sync(&mut self, warp: u32) {
-        self.tick();
-        self.order.own(warp, self.time);
-    }
-
-    /// Returns the clock of a warp's accesses so far, for the warps that wait for it.
-    pub(crate) fn release(&mut self, warp: u32) -> Clock {
-        self.tick();
-        self.order.clock(warp, self.time)
-    }
-
-    /// Orders the accesses of a clock before the later ones of a warp that waited for it.
-    pub(crate) fn acquire(&mut self, warp: u32, clock: &Clock) {
-        self.order.learn(warp, clock);
-    }
-
-    /// Makes a warp's writes so far visible with its next atomic or volatile store.
-    pub(crate) fn fence(&mut self, warp: u32) {
-        let clock = self.release(warp);
-        self.order.fence(warp, clock);
-    }
-
-    /// Publishes a warp's accesses before its last fence through the word at an offset of shared memory, or an address.
-    pub(crate) fn signal(&mut self, warp: u32, offset: u64) {
-        self.order.signal(warp, offset);
-    }
-
-    /// A warp arrives at the mbarrier at an offset: a release of its accesses so far.
-    pub(crate) fn arrive(&mut self, warp: u32, offset: u32) {
-        let clock = self.release(warp);
-        self.order.arrive(offset, &clock);
-    }
-
-    /// The running phase of the mbarrier at an offset is complete.
-    pub(crate) fn complete_phase(&mut self, offset: u32) {
-        self.order.complete_phase(offset);
-    }
-
-    /// A warp's wait for a phase of the mbarrier at an offset succeeds: an acquire of the arrivals of all completed
-    /// phases.
-    pub(crate) fn pass_mbarrier(&mut self, warp: u32, offset: u32) {
-        self.order.pass_mbarrier(warp, offset);
-    }
-
-    /// Orders the accesses published through the word at an offset or address before a warp's later ones.
-    pub(crate) fn observe(&mut self, warp: u32, offset: u64) {
-        self.order.observe(warp, offset);
-    }
-
     /// The instruction that last wrote a byte, unless it was a copy that has landed.
     pub(crate) fn writer_of(&self, offset: u32) -> Option<u32> {
         let cell = (offset >> self.grain_log2) as usize;
@@ -314,124 +216,6 @@ impl Shadow {
         }
     }
 
-    /// Records the reads of a warp instruction. Returns a conflict with a write, if there is one.
-    #[inline(always)]
-    pub(crate) fn read(&mut self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
-        let found = if self.written.touches(reading.begin, reading.end) {
-            self.reads_written(reading, by)
-        } else {
-            None
-        };
-        if reading.checked_by_swap {
-            return found;
-        }
-        let log = &mut self.logs[reading.op];
-        if log.records.is_empty() {
-            self.busy.push(reading.op);
-        }
-        if log.shapes.is_empty() || log.version != reading.version {
-            log.version = reading.version;
-            log.shapes.push(*reading.relative);
-        }
-        log.records.push(Record {
-            by,
-            time: self.time,
-            first: reading.first,
-            mask: reading.mask,
-            bytes: reading.bytes,
-            shape: log.shapes.len() as u32 - 1,
-        });
-        log.lines.mark(reading.begin, reading.end);
-        self.read.mark(reading.begin, reading.end);
-        if log.records.len() >= MAX_RECORDS {
-            self.settle(reading.op);
-        }
-        found
-    }
-
-    /// Reports whether [`Shadow::passed`] holds for all writes to the bytes of a read. Inactive lanes repeat the first
-    /// active one.
-    #[inline(always)]
-    fn all_passed(&self, reading: &Reading<'_>, warp: u32, own: u32) -> bool {
-        let mut doubtful = false;
-        for relative in reading.relative {
-            let offset = reading.first.wrapping_add(*relative as u32);
-            for then in &self.writes[self.cells(offset, reading.bytes)] {
-                doubtful |= !self.passed(*then, warp, own);
-            }
-        }
-        !doubtful
-    }
-
-    /// Compares a read with the writes since the last barrier.
-    #[inline(never)]
-    fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
-        let own = self.order.known(by.warp, by.warp);
-        if self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
-            return None;
-        }
-        let mut left = reading.mask;
-        while left != 0 {
-            let lane = left.trailing_zeros();
-            left &= left - 1;
-            let offset = reading
-                .first
-                .wrapping_add(reading.relative[lane as usize] as u32);
-            let thread = by.warp * 32 + lane;
-            for cell in self.cells(offset, reading.bytes) {
-                let mut found = None;
-                let then = self.writes[cell];
-                if !self.passed(then, by.warp, own) {
-                    found = self.find_unordered(then, self.write_pc[cell], thread, by);
-                }
-                let then = self.atomics.get(cell).copied().unwrap_or(0);
-                if found.is_none() && !reading.checked_by_swap && !self.passed(then, by.warp, own) {
-                    found = self.find_unordered(then, self.atomic_pc[cell], thread, by);
-                }
-                if let Some((then, pc)) = found {
-                    return Some(self.conflict(lane as usize, then, pc, true, by));
-                }
-            }
-        }
-        None
-    }
-
-    /// Transfers the read records of one instruction to the cells.
-    #[inline(never)]
-    fn settle(&mut self, op: usize) {
-        let log = &mut self.logs[op];
-        let (records, shapes) = (
-            std::mem::take(&mut log.records),
-            std::mem::take(&mut log.shapes),
-        );
-        log.lines.clear();
-        self.busy.retain(|busy| *busy != op);
-        for record in &records {
-            let relative = &shapes[record.shape as usize];
-            let mut left = record.mask;
-            while left != 0 {
-                let lane = left.trailing_zeros();
-                left &= left - 1;
-                let offset = record.first.wrapping_add(relative[lane as usize] as u32);
-                for cell in self.cells(offset, record.bytes) {
-                    self.note_read(cell, record.by.warp * 32 + lane, record);
-                }
-            }
-        }
-        // Keep the allocations for the next records.
-        let log = &mut self.logs[op];
-        log.records = records;
-        log.shapes = shapes;
-        log.records.clear();
-        log.shapes.clear();
-    }
-
-    #[inline(always)]
-    fn note_read(&mut self, cell: usize, thread: u32, record: &Record) {
-        let then = (self.reads[cell], self.read_pc[cell]);
-        (self.reads[cell], self.read_pc[cell]) = self.joined(then, thread, record.time, record.by);
-    }
-
     /// State of a cell after one more access by `thread`: that access alone if those before are ordered before
     /// it, else the last one of each warp.
     #[inline(always)]
@@ -470,225 +254,70 @@ impl Shadow {
         (stamp(time, MANY, 0), entry)
     }
 
-    /// Prepares a write of a warp instruction somewhere in begin..end: transfers the read records that it may conflict
-    /// with. Returns true if the lines were accessed since the last barrier.
-    #[inline(always)]
-    pub(crate) fn before_write(&mut self, begin: u32, end: u32) -> bool {
-        let read = self.read.touches(begin, end);
-        if read {
-            self.settle_lines(begin, end);
-        }
-        let touched = read || self.written.touches(begin, end);
-        self.written.mark(begin, end);
-        touched
-    }
-
-    #[inline(never)]
-    fn settle_lines(&mut self, begin: u32, end: u32) {
-        let ops: Vec<usize> = self
-            .busy
-            .iter()
-            .copied()
-            .filter(|op| self.logs[*op].lines.touches(begin, end))
-            .collect();
-        for op in ops {
-            self.settle(op);
-        }
-    }
-
-    /// Records that lanes write consecutive elements of at least a cell, to lines without an access since the last
-    /// barrier.
-    #[inline(always)]
-    pub(crate) fn write_run(&mut self, mask: u32, offset: u32, bytes: u32, by: Accessor) {
-        let range = self.cells(offset, bytes * mask.count_ones());
-        let per_lane = bytes >> self.grain_log2;
-        let base = stamp(self.time, ONE, by.warp * 32 + mask.trailing_zeros());
-        for (i, cell) in self.writes[range.clone()].iter_mut().enumerate() {
-            *cell = base
-                + if per_lane == 1 {
-                    i as u32
-                } else {
-                    i as u32 / per_lane
-                };
-        }
-        self.write_pc[range].fill(by.pc);
-    }
-
-    /// Records that all lanes write disjoint elements of at least a cell, after [`Shadow::before_write`] returned
-    /// `touched` for the lines. Returns false and records nothing if a cell holds an access that [`Shadow::passed`] does
-    /// not decide.
-    #[inline(always)]
-    pub(crate) fn write_apart(
-        &mut self,
-        first: u32,
-        relative: &[u64; 32],
-        bytes: u32,
-        touched: bool,
-        by: Accessor,
-    ) -> bool {
-        let per_lane = (bytes >> self.grain_log2) as usize;
-        if per_lane == 0 || (touched && !self.atomics.is_empty()) {
-            return false;
-        }
-        let grain = self.grain_log2;
-        let cells = |relative: u64| {
-            let cell = (first.wrapping_add(relative as u32) >> grain) as usize;
-            cell..cell + per_lane
-        };
-        if touched {
-            let own = self.order.known(by.warp, by.warp);
-            for relative in relative {
-                let cells = cells(*relative);
-                let (writes, reads) = (&self.writes[cells.clone()], &self.reads[cells]);
-                for (wrote, read) in writes.iter().zip(reads) {
-                    if !self.passed(*wrote, by.warp, own) || !self.passed(*read, by.warp, own) {
-                        return false;
-                    }
-                }
-            }
-        }
-        let base = stamp(self.time, ONE, by.warp * 32);
-        for (lane, relative) in (0..).zip(relative) {
-            let cells = cells(*relative);
-            self.writes[cells.clone()].fill(base + lane);
-            self.write_pc[cells].fill(by.pc);
-        }
-        true
-    }
-
     /// The bytes of a cell.
     pub(crate) fn grain(&self) -> u32 {
         1 << self.grain_log2
     }
+}
 
-    /// Records the write of an asynchronous copy whose completion an mbarrier will signal.
-    pub(crate) fn land(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
-        let thread = by.warp * 32 + lane as u32;
-        for cell in self.cells(offset, bytes) {
-            self.writes[cell] = stamp(self.time, COPY, thread);
-            self.write_pc[cell] = by.pc;
-        }
+/// Synchronisation.
+impl Shadow {
+    /// A block barrier completed.
+    pub(crate) fn block_barrier(&mut self) {
+        self.tick();
+        self.barrier = self.time;
+        self.order.all(self.time);
+        self.forget_interval();
     }
 
-    /// The plain read or write of a cell, and whether it is a write, that nothing orders before an access by `thread`.
-    #[inline(always)]
-    fn find_in_cell(&self, cell: usize, thread: u32, by: Accessor) -> Option<(Stamp, u32, bool)> {
-        let floor = self.barrier << TIME_SHIFT;
-        let (wrote, read) = (self.writes[cell], self.reads[cell]);
-        let mut found = None;
-        if wrote >= floor {
-            found = self
-                .find_unordered(wrote, self.write_pc[cell], thread, by)
-                .map(|(then, pc)| (then, pc, true));
-        }
-        if read >= floor {
-            found = self
-                .find_unordered(read, self.read_pc[cell], thread, by)
-                .map(|(then, pc)| (then, pc, false))
-                .or(found);
-        }
-        found
+    /// Orders the accesses of a warp's lanes so far before their later ones.
+    pub(crate) fn warp_sync(&mut self, warp: u32) {
+        self.tick();
+        self.order.own(warp, self.time);
     }
 
-    /// Records that a lane changes bytes atomically, which conflicts only with plain accesses, after
-    /// [`Shadow::before_write`] for the same lines.
-    pub(crate) fn atomic(
-        &mut self,
-        lane: usize,
-        offset: u32,
-        bytes: u32,
-        by: Accessor,
-    ) -> Option<Conflict> {
-        if self.atomics.is_empty() {
-            self.atomics = vec![0; self.writes.len()];
-            self.atomic_pc = vec![0; self.writes.len()];
-        }
-        let thread = by.warp * 32 + lane as u32;
-        let mut found = None;
-        for cell in self.cells(offset, bytes) {
-            found = self
-                .find_in_cell(cell, thread, by)
-                .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
-                .or(found);
-            let then = (self.atomics[cell], self.atomic_pc[cell]);
-            (self.atomics[cell], self.atomic_pc[cell]) = self.joined(then, thread, self.time, by);
-        }
-        found
+    /// Returns the clock of a warp's accesses so far, for the warps that wait for it.
+    pub(crate) fn release(&mut self, warp: u32) -> Clock {
+        self.tick();
+        self.order.clock(warp, self.time)
     }
 
-    /// Records a volatile store of a lane, which is compared only with volatile loads of data.
-    pub(crate) fn volatile_write(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
-        if self.volatile_writes.is_empty() {
-            self.volatile_writes = vec![(0, 0); self.writes.len()];
-        }
-        let stamp = stamp(self.time, ONE, by.warp * 32 + lane as u32);
-        for cell in self.cells(offset, bytes) {
-            self.volatile_writes[cell] = (stamp, by.pc);
-        }
+    /// Orders the accesses of a clock before the later ones of a warp that waited for it.
+    pub(crate) fn acquire(&mut self, warp: u32, clock: &Clock) {
+        self.order.learn(warp, clock);
     }
 
-    /// Checks a volatile, relaxed or acquiring load of a lane. A load of data races with a plain write that nothing orders
-    /// before it, and a volatile one also with a volatile store. A load whose value decides a branch or an address may
-    /// poll a flag; a write that it has seen is ordered before later loads of the warp.
-    pub(crate) fn ordered_read(
-        &mut self,
-        lane: usize,
-        offset: u32,
-        bytes: u32,
-        (data, volatile): (bool, bool),
-        by: Accessor,
-    ) -> Option<Conflict> {
-        let thread = by.warp * 32 + lane as u32;
-        for cell in self.cells(offset, bytes) {
-            let plain = (self.writes[cell], self.write_pc[cell]);
-            let other = match self.volatile_writes.get(cell) {
-                Some(write) if volatile => *write,
-                _ => (0, 0),
-            };
-            for (then, pc) in [plain, other] {
-                let Some((then, pc)) = self.find_unordered(then, pc, thread, by) else {
-                    continue;
-                };
-                if !data {
-                    self.polled.insert((by.warp, cell), then);
-                } else if self.polled.get(&(by.warp, cell)) != Some(&then) {
-                    return Some(self.conflict(lane, then, pc, true, by));
-                }
-            }
-        }
-        None
+    /// Makes a warp's writes so far visible with its next atomic or volatile store.
+    pub(crate) fn fence(&mut self, warp: u32) {
+        let clock = self.release(warp);
+        self.order.fence(warp, clock);
     }
 
-    /// Records a plain write of a lane. `same_value`: the bytes already hold this value, so that the order has no effect.
-    #[inline(always)]
-    pub(crate) fn write(
-        &mut self,
-        lane: usize,
-        offset: u32,
-        bytes: u32,
-        same_value: bool,
-        by: Accessor,
-    ) -> Option<Conflict> {
-        let thread = by.warp * 32 + lane as u32;
-        let mut found = None;
-        for cell in self.cells(offset, bytes) {
-            if !same_value {
-                found = self
-                    .find_in_cell(cell, thread, by)
-                    .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
-                    .or(found);
-                let changed = self.atomics.get(cell).copied().unwrap_or(0);
-                if changed >= self.barrier << TIME_SHIFT {
-                    found = self
-                        .find_unordered(changed, self.atomic_pc[cell], thread, by)
-                        .map(|(then, pc)| self.conflict(lane, then, pc, true, by))
-                        .or(found);
-                }
-            }
-            self.writes[cell] = stamp(self.time, ONE, thread);
-            self.write_pc[cell] = by.pc;
-        }
-        found
+    /// Publishes a warp's accesses before its last fence through the word at an offset of shared memory, or an address.
+    pub(crate) fn signal(&mut self, warp: u32, offset: u64) {
+        self.order.signal(warp, offset);
+    }
+
+    /// A warp arrives at the mbarrier at an offset: a release of its accesses so far.
+    pub(crate) fn arrive(&mut self, warp: u32, offset: u32) {
+        let clock = self.release(warp);
+        self.order.arrive(offset, &clock);
+    }
+
+    /// The running phase of the mbarrier at an offset is complete.
+    pub(crate) fn complete_phase(&mut self, offset: u32) {
+        self.order.complete_phase(offset);
+    }
+
+    /// A warp's wait for a phase of the mbarrier at an offset succeeds: an acquire of the arrivals of all completed
+    /// phases.
+    pub(crate) fn pass_mbarrier(&mut self, warp: u32, offset: u32) {
+        self.order.pass_mbarrier(warp, offset);
+    }
+
+    /// Orders the accesses published through the word at an offset or address before a warp's later ones.
+    pub(crate) fn observe(&mut self, warp: u32, offset: u64) {
+        self.order.observe(warp, offset);
     }
 }
 
