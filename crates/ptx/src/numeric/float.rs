@@ -1,5 +1,11 @@
 //! Single and double precision: arithmetic with directed rounding, flushing and saturation, comparisons, conversions.
 
+mod conversions;
+mod doubles;
+
+pub(crate) use conversions::*;
+pub(crate) use doubles::*;
+
 use super::{Mode, Rounding};
 
 /// The NaN every operation on singles returns.
@@ -42,11 +48,13 @@ pub(crate) fn flush32(value: f32) -> f32 {
     })
 }
 
+#[inline]
 fn operand32(lane: u64, mode: Mode) -> f32 {
     let value = f32_of(lane);
     if mode.flush { flush32(value) } else { value }
 }
 
+#[inline]
 fn result32(value: f32, mode: Mode) -> u64 {
     let value = if mode.flush { flush32(value) } else { value };
     if mode.saturate {
@@ -65,6 +73,7 @@ pub(crate) fn saturate32(value: f32) -> f32 {
     }
 }
 
+#[inline]
 fn result64(value: f64, mode: Mode) -> u64 {
     if mode.saturate {
         return if value > 0.0 {
@@ -77,6 +86,7 @@ fn result64(value: f64, mode: Mode) -> u64 {
 }
 
 /// The exact error of `sum = fl(a + b)`.
+#[inline]
 pub(crate) fn sum_error(a: f64, b: f64, sum: f64) -> f64 {
     let from_b = sum - a;
     let from_a = sum - from_b;
@@ -84,6 +94,7 @@ pub(crate) fn sum_error(a: f64, b: f64, sum: f64) -> f64 {
 }
 
 /// Rounds to odd: `value` is the nearest double to the exact result, `error` the exact result minus it (its sign counts).
+#[inline]
 pub(crate) fn to_odd(value: f64, error: f64) -> f64 {
     if !value.is_finite() || error == 0.0 || error.is_nan() || value.to_bits() & 1 == 1 {
         return value;
@@ -96,6 +107,7 @@ pub(crate) fn to_odd(value: f64, error: f64) -> f64 {
 }
 
 /// A double to a single in any direction; exact if the double is exact or rounded to odd.
+#[inline]
 pub(crate) fn round32(value: f64, rounding: Rounding) -> f32 {
     let near = value as f32;
     let back = f64::from(near);
@@ -118,6 +130,7 @@ pub(crate) fn round32(value: f64, rounding: Rounding) -> f32 {
 }
 
 /// A double with a known error sign to a double in any direction.
+#[inline]
 fn round64(value: f64, error: f64, rounding: Rounding) -> f64 {
     if error == 0.0 || error.is_nan() || !value.is_finite() {
         return value;
@@ -137,6 +150,7 @@ fn round64(value: f64, error: f64, rounding: Rounding) -> f64 {
 }
 
 /// A sum of zero has a sign of its own when rounding down.
+#[inline]
 fn zero_sum(a: f64, b: f64, rounding: Rounding) -> Option<f64> {
     let cancels =
         a == -b && a.is_finite() && !(a == 0.0 && a.is_sign_negative() == b.is_sign_negative());
@@ -346,136 +360,9 @@ pub(crate) fn max32(v: [u64; 4]) -> u64 {
     }
 }
 
-fn sum64(a: f64, b: f64, mode: Mode) -> u64 {
-    let sum = a + b;
-    if mode.rounding == Rounding::Nearest {
-        return result64(sum, mode);
-    }
-    if let Some(zero) = zero_sum(a, b, mode.rounding) {
-        return result64(zero, mode);
-    }
-    result64(round64(sum, sum_error(a, b, sum), mode.rounding), mode)
-}
-
-pub(crate) fn add64(v: [u64; 4]) -> u64 {
-    sum64(
-        f64::from_bits(v[0]),
-        f64::from_bits(v[1]),
-        Mode::unpack(v[3]),
-    )
-}
-
-pub(crate) fn sub64(v: [u64; 4]) -> u64 {
-    sum64(
-        f64::from_bits(v[0]),
-        -f64::from_bits(v[1]),
-        Mode::unpack(v[3]),
-    )
-}
-
-pub(crate) fn mul64(v: [u64; 4]) -> u64 {
-    canon64(f64::from_bits(v[0]) * f64::from_bits(v[1]))
-}
-
-pub(crate) fn fma64(v: [u64; 4]) -> u64 {
-    canon64(f64::from_bits(v[0]).mul_add(f64::from_bits(v[1]), f64::from_bits(v[2])))
-}
-
-pub(crate) fn div64(v: [u64; 4]) -> u64 {
-    canon64(f64::from_bits(v[0]) / f64::from_bits(v[1]))
-}
-
-pub(crate) fn rcp64(v: [u64; 4]) -> u64 {
-    canon64(1.0 / f64::from_bits(v[0]))
-}
-
-pub(crate) fn sqrt64(v: [u64; 4]) -> u64 {
-    canon64(f64::from_bits(v[0]).sqrt())
-}
-
-/// `rcp.approx.ftz.f64` and `rsqrt.approx.ftz.f64` work on the upper word alone: about 20 bits, subnormals flushed.
-pub(crate) fn rcp64_approx(v: [u64; 4]) -> u64 {
-    canon64(1.0 / coarse(v[0])) & 0xffff_ffff_0000_0000
-}
-
-pub(crate) fn rsqrt64_approx(v: [u64; 4]) -> u64 {
-    canon64(1.0 / coarse(v[0]).sqrt()) & 0xffff_ffff_0000_0000
-}
-
-/// The exact definition for `rsqrt.approx.f64`, which is within its documented error.
-pub(crate) fn rsqrt64(v: [u64; 4]) -> u64 {
-    canon64(1.0 / f64::from_bits(v[0]).sqrt())
-}
-
-fn coarse(bits: u64) -> f64 {
-    let value = f64::from_bits(bits & 0xffff_ffff_0000_0000);
-    if value.is_subnormal() {
-        0f64.copysign(value)
-    } else {
-        value
-    }
-}
-
-pub(crate) fn neg64(v: [u64; 4]) -> u64 {
-    canon64(-f64::from_bits(v[0]))
-}
-
-pub(crate) fn abs64(v: [u64; 4]) -> u64 {
-    canon64(f64::from_bits(v[0]).abs())
-}
-
-/// The smaller double, with the rules of [`smaller32`].
-fn smaller64(a: f64, b: f64) -> f64 {
-    let equal = f64::from_bits(a.to_bits() | b.to_bits());
-    let pick = if a < b {
-        a
-    } else if b < a {
-        b
-    } else {
-        equal
-    };
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else {
-        pick
-    }
-}
-
-fn larger64(a: f64, b: f64) -> f64 {
-    let equal = f64::from_bits(a.to_bits() & b.to_bits());
-    let pick = if a > b {
-        a
-    } else if b > a {
-        b
-    } else {
-        equal
-    };
-    if a.is_nan() {
-        b
-    } else if b.is_nan() {
-        a
-    } else {
-        pick
-    }
-}
-
-pub(crate) fn min64(v: [u64; 4]) -> u64 {
-    canon64(smaller64(f64::from_bits(v[0]), f64::from_bits(v[1])))
-}
-
-pub(crate) fn max64(v: [u64; 4]) -> u64 {
-    canon64(larger64(f64::from_bits(v[0]), f64::from_bits(v[1])))
-}
-
 /// The sign of a on the magnitude of b.
 pub(crate) fn copysign32(v: [u64; 4]) -> u64 {
     v[0] & 0x8000_0000 | v[1] & 0x7fff_ffff
-}
-
-pub(crate) fn copysign64(v: [u64; 4]) -> u64 {
-    v[0] & 1 << 63 | v[1] & !(1 << 63)
 }
 
 macro_rules! classify {
@@ -502,134 +389,4 @@ classify! {
     notanumber32, notanumber64: |value, _| value.is_nan();
     normal32, normal64: |value, subnormal| value.is_finite() && value != 0.0 && !subnormal;
     subnormal32, subnormal64: |_, subnormal| subnormal;
-}
-
-/// A double to the integer nearest in the direction, as a double.
-fn integral(value: f64, rounding: Rounding) -> f64 {
-    match rounding {
-        Rounding::Nearest => value.round_ties_even(),
-        Rounding::Zero => value.trunc(),
-        Rounding::Down => value.floor(),
-        Rounding::Up => value.ceil(),
-        Rounding::Away => value.round(),
-    }
-}
-
-/// To an integer of `bits` bits; out of range clamps. NaN gives the top bit if either side has 64 bits, else 0.
-fn to_integer(value: f64, double: bool, bits: u32, signed: bool, rounding: Rounding) -> u64 {
-    if value.is_nan() {
-        return if double || bits == 64 {
-            1 << (bits - 1)
-        } else {
-            0
-        };
-    }
-    let value = integral(value, rounding);
-    let mask = if bits == 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    };
-    if signed {
-        let top = (1i128 << (bits - 1)) - 1;
-        (value as i128).clamp(-top - 1, top) as u64 & mask
-    } else {
-        (value as i128).clamp(0, i128::from(mask)) as u64
-    }
-}
-
-macro_rules! to_integers {
-    ($($from32:ident, $from64:ident: $bits:literal, $signed:literal;)*) => {$(
-        pub(crate) fn $from32(v: [u64; 4]) -> u64 {
-            let mode = Mode::unpack(v[3]);
-            to_integer(f64::from(operand32(v[0], mode)), false, $bits, $signed, mode.rounding)
-        }
-
-        pub(crate) fn $from64(v: [u64; 4]) -> u64 {
-            to_integer(f64::from_bits(v[0]), true, $bits, $signed, Mode::unpack(v[3]).rounding)
-        }
-    )*};
-}
-
-to_integers! {
-    f32_to_u8, f64_to_u8: 8, false;
-    f32_to_s8, f64_to_s8: 8, true;
-    f32_to_u16, f64_to_u16: 16, false;
-    f32_to_s16, f64_to_s16: 16, true;
-    f32_to_u32, f64_to_u32: 32, false;
-    f32_to_s32, f64_to_s32: 32, true;
-    f32_to_u64, f64_to_u64: 64, false;
-    f32_to_s64, f64_to_s64: 64, true;
-}
-
-/// An integer to a single: through a double rounded to odd, which no 64-bit integer needs more than once.
-fn integer_to_32(value: i128, mode: Mode) -> u64 {
-    let near = value as f64;
-    let error = value - near as i128;
-    result32(round32(to_odd(near, error as f64), mode.rounding), mode)
-}
-
-fn integer_to_64(value: i128, mode: Mode) -> u64 {
-    let near = value as f64;
-    let error = value - near as i128;
-    result64(round64(near, error as f64, mode.rounding), mode)
-}
-
-macro_rules! from_integers {
-    ($($to32:ident, $to64:ident: $ty:ty;)*) => {$(
-        pub(crate) fn $to32(v: [u64; 4]) -> u64 {
-            integer_to_32(i128::from(v[0] as $ty), Mode::unpack(v[3]))
-        }
-
-        pub(crate) fn $to64(v: [u64; 4]) -> u64 {
-            integer_to_64(i128::from(v[0] as $ty), Mode::unpack(v[3]))
-        }
-    )*};
-}
-
-from_integers! {
-    u8_to_f32, u8_to_f64: u8;
-    s8_to_f32, s8_to_f64: i8;
-    u16_to_f32, u16_to_f64: u16;
-    s16_to_f32, s16_to_f64: i16;
-    u32_to_f32, u32_to_f64: u32;
-    s32_to_f32, s32_to_f64: i32;
-    u64_to_f32, u64_to_f64: u64;
-    s64_to_f32, s64_to_f64: i64;
-}
-
-pub(crate) fn f32_to_f64(v: [u64; 4]) -> u64 {
-    let mode = Mode::unpack(v[3]);
-    result64(f64::from(operand32(v[0], mode)), mode)
-}
-
-pub(crate) fn f64_to_f32(v: [u64; 4]) -> u64 {
-    let mode = Mode::unpack(v[3]);
-    result32(round32(f64::from_bits(v[0]), mode.rounding), mode)
-}
-
-/// `cvt.f32.f32` without an integer rounding: flush and saturate only.
-pub(crate) fn f32_to_f32(v: [u64; 4]) -> u64 {
-    let mode = Mode::unpack(v[3]);
-    result32(operand32(v[0], mode), mode)
-}
-
-pub(crate) fn f64_to_f64(v: [u64; 4]) -> u64 {
-    result64(f64::from_bits(v[0]), Mode::unpack(v[3]))
-}
-
-/// `cvt.rni.f32.f32` and the like: to an integral value.
-pub(crate) fn integral32(v: [u64; 4]) -> u64 {
-    let mode = Mode::unpack(v[3]);
-    let value = operand32(v[0], mode);
-    result32(
-        (integral(f64::from(value), mode.rounding) as f32).copysign(value),
-        mode,
-    )
-}
-
-pub(crate) fn integral64(v: [u64; 4]) -> u64 {
-    let mode = Mode::unpack(v[3]);
-    let value = f64::from_bits(v[0]);
-    result64(integral(value, mode.rounding).copysign(value), mode)
 }
