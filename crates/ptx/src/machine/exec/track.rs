@@ -1,0 +1,132 @@
+//! The accesses of a launch to one allocation: touched sectors, and the last accesses to each word.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
+
+use crate::memory::Allocation;
+
+/// The accesses of a launch to one allocation.
+#[derive(Debug)]
+pub(crate) struct Track {
+    pub(crate) allocation: Arc<Allocation>,
+    /// The first address that the launch may access, and the end of the range.
+    pub(crate) begin: u64,
+    pub(crate) end: u64,
+    /// A bit per sector read, and per sector written.
+    pub(crate) read: Box<[AtomicU32]>,
+    pub(crate) written: Box<[AtomicU32]>,
+    /// The last writer of each word; allocated at the launch's first write here.
+    pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
+    /// The last reader of each word, and the last reader in another block; allocated at the launch's first read here.
+    pub(crate) readers: OnceLock<Box<[AtomicU64]>>,
+    /// The last plain write and the last plain read of each word in its block; allocated at the first of them.
+    pub(crate) write_moments: OnceLock<Box<[AtomicU64]>>,
+    pub(crate) read_moments: OnceLock<Box<[AtomicU64]>>,
+    /// The last atomic on each word, as mark and moment; allocated at the first one.
+    pub(crate) atomics: OnceLock<Box<[AtomicU64]>>,
+    /// A bit per word that the launch changed by atomic or ordered stores; allocated when a later read has to know it.
+    pub(crate) changed: OnceLock<Box<[AtomicU32]>>,
+    /// True if the launch may write to the allocation, so that its readers have to be recorded.
+    pub(crate) reads_matter: bool,
+}
+
+/// Words of the largest allocation whose accesses are compared within a block: 64 MiB.
+const MOST_COMPARED_WORDS: usize = 16 << 20;
+
+fn marks(count: usize) -> Box<[AtomicU64]> {
+    (0..count).map(|_| AtomicU64::new(0)).collect()
+}
+
+impl Track {
+    /// Reports whether readers have to be recorded for race detection between blocks.
+    #[inline(always)]
+    pub(crate) fn notices_reads(&self) -> bool {
+        self.reads_matter || self.writers.get().is_some()
+    }
+
+    pub(crate) fn new(allocation: &Arc<Allocation>, reads_matter: bool) -> Self {
+        let sectors = allocation.bytes().div_ceil(32);
+        let bits = || {
+            (0..sectors.div_ceil(32))
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        };
+        Self {
+            allocation: Arc::clone(allocation),
+            begin: allocation.begin(),
+            end: allocation.end(),
+            read: bits(),
+            written: bits(),
+            writers: OnceLock::new(),
+            readers: OnceLock::new(),
+            atomics: OnceLock::new(),
+            changed: OnceLock::new(),
+            write_moments: OnceLock::new(),
+            read_moments: OnceLock::new(),
+            reads_matter,
+        }
+    }
+
+    /// Reports whether accesses of `bytes` bytes at `low`, at `high` and between them are in bounds. If the address
+    /// space wraps around between the lanes, `low` is the larger number.
+    #[inline(always)]
+    pub(crate) fn holds(&self, low: u64, high: u64, bytes: u32) -> bool {
+        low >= self.begin && low <= high && high < self.end && self.end - high >= u64::from(bytes)
+    }
+
+    pub(crate) fn writers(&self) -> &[AtomicU64] {
+        self.writers
+            .get_or_init(|| marks(self.allocation.words().len()))
+    }
+
+    pub(crate) fn readers(&self) -> &[AtomicU64] {
+        self.readers
+            .get_or_init(|| marks(2 * self.allocation.words().len()))
+    }
+
+    /// For each word the last plain write and the last plain read in its block; none for large allocations.
+    pub(crate) fn moments(&self) -> Option<(&[AtomicU64], &[AtomicU64])> {
+        let words = self.allocation.words().len();
+        (words <= MOST_COMPARED_WORDS).then(|| {
+            let [writes, reads] = [&self.write_moments, &self.read_moments];
+            (
+                &**writes.get_or_init(|| marks(words)),
+                &**reads.get_or_init(|| marks(words)),
+            )
+        })
+    }
+
+    pub(crate) fn atomics(&self) -> &[AtomicU64] {
+        self.atomics
+            .get_or_init(|| marks(2 * self.allocation.words().len()))
+    }
+
+    pub(crate) fn changed(&self) -> &[AtomicU32] {
+        self.changed.get_or_init(|| {
+            (0..self.allocation.words().len().div_ceil(32))
+                .map(|_| AtomicU32::new(0))
+                .collect()
+        })
+    }
+
+    /// Marks the sectors of a byte range.
+    #[inline(always)]
+    pub(crate) fn touch(bits: &[AtomicU32], offset: u64, bytes: u64) {
+        Self::touch_sectors(bits, offset / 32, (offset + bytes - 1) / 32);
+    }
+
+    /// Marks the sectors from `sector` to `last`.
+    #[inline(always)]
+    pub(crate) fn touch_sectors(bits: &[AtomicU32], mut sector: u64, last: u64) {
+        while sector <= last {
+            let cell = &bits[(sector / 32) as usize];
+            let shift = sector % 32;
+            let step = (32 - shift).min(last - sector + 1);
+            let mask = (((1u64 << step) - 1) as u32) << shift;
+            if cell.load(Relaxed) & mask != mask {
+                cell.fetch_or(mask, Relaxed);
+            }
+            sector += step;
+        }
+    }
+}
