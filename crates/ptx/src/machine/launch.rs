@@ -1,20 +1,25 @@
 //! The execution of a launch: the order of its blocks, their distribution over host threads, and the merge of their
 //! counters and findings into a report.
 
+mod barriers;
+mod stuck;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use barriers::release_barriers;
+use stuck::{record_deadlock, record_exhausted_budget};
+
 use super::access::load_groups;
-use super::block::{Barrier, Shared};
+use super::block::Shared;
 use super::block_work;
-use super::control;
 use super::counters;
 use super::exec::{Exec, Launch};
 use super::interpret::Stop;
-use super::warp::{Wait, Warp};
-use crate::check::{Findings, Observation, position_text};
+use super::warp::Warp;
+use crate::check::Findings;
 use crate::code::Program;
 use crate::config::{Checks, LaunchConfig, Schedule};
-use crate::report::{BlockWork, FindingKind, LaunchReport, Outcome};
+use crate::report::{BlockWork, LaunchReport, Outcome};
 use crate::simd::{self, Isa};
 use crate::sync::{BlockOrder, Shadow};
 
@@ -260,247 +265,6 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
     if let Some(leftovers) = exec.launch.leftovers {
         leftovers.keep(&block.shared, &block.warps);
     }
-}
-
-/// Releases every barrier at which all expected threads have arrived. Returns true if there was one.
-fn release_barriers(exec: &mut Exec<'_>, block: &mut Block) -> bool {
-    let mut completed = std::mem::take(&mut block.shared.completed);
-    for (id, barrier) in block.shared.barriers.iter_mut().enumerate() {
-        let whole = barrier.expected.is_none() && barrier.arrived >= block.shared.live_threads;
-        if whole && barrier.arrived > 0 {
-            completed.push((id, barrier.complete()));
-        }
-    }
-    let released = !completed.is_empty();
-    for (id, barrier) in completed {
-        check_barrier(exec, block, &barrier);
-        // A thread that only announced itself is not ordered behind the others.
-        let everyone = barrier.announced == 0 && barrier.arrived >= block.shared.live_threads;
-        if let (true, Some(shadow)) = (everyone, &mut block.shared.shadow) {
-            shadow.block_barrier();
-        }
-        let slowest = block
-            .warps
-            .iter()
-            .filter(|warp| warp.live != 0)
-            .map(|warp| warp.cycles)
-            .max()
-            .unwrap_or(0);
-        for warp in &mut block.warps {
-            let mut woken = false;
-            for index in 0..warp.others.len() {
-                let fragment = warp.others[index];
-                let wait = Wait::Block {
-                    barrier: id as u8,
-                    phase: barrier.phase,
-                };
-                if fragment.wait == wait {
-                    if barrier.voted {
-                        control::reduced(
-                            exec,
-                            warp,
-                            fragment,
-                            barrier.all,
-                            barrier.any,
-                            barrier.count,
-                        );
-                    }
-                    let fragment = &mut warp.others[index];
-                    fragment.wait = Wait::Ready;
-                    fragment.pc += 1;
-                    woken = true;
-                }
-            }
-            if let (true, false, Some(shadow)) = (woken, everyone, &mut block.shared.shadow) {
-                shadow.acquire(warp.index, &barrier.clock);
-            }
-            if woken {
-                warp.cycles = slowest;
-                warp.tainted = warp.tainted && warp.poison.any();
-            }
-        }
-    }
-    released
-}
-
-/// Records a finding if threads met this barrier at different instructions, or if a thread exited after an earlier
-/// arrival at it. Such a barrier works only by accident.
-fn check_barrier(exec: &mut Exec<'_>, block: &Block, barrier: &Barrier) {
-    let Some(pc) = barrier.first_pc else { return };
-    if let Some((other_pc, thread, threads)) = barrier.disagrees {
-        let program = exec.launch.program;
-        let all = exec.launch.block.iter().product::<u32>();
-        let text = format!(
-            "thread {:?} waits at the barrier of {} for {} threads while thread {:?} waits at the one of {} for {threads}: \
-             every thread at a barrier must expect the same number",
-            exec.thread_at(barrier.first_thread),
-            position_text(program, pc),
-            barrier.expected_of(all),
-            exec.thread_at(thread),
-            position_text(program, other_pc),
-        );
-        record_divergent_barrier(exec, block, pc, thread, text);
-        return;
-    }
-    // A barrier with a thread count is meant for a part of the block and may be met at different instructions.
-    if barrier.expected.is_some() {
-        return;
-    }
-    let program = exec.launch.program;
-    let left = block
-        .shared
-        .exited_after
-        .iter()
-        .find(|(last, _)| *last == pc);
-    let (thread, text) = match (barrier.other, left) {
-        (Some((other_pc, thread)), _) => (
-            thread,
-            format!(
-                "thread {:?} waits at the barrier of {} while thread {:?} waits at the one of {}: every thread of a \
-                 block must reach the same __syncthreads() the same number of times",
-                exec.thread_at(barrier.first_thread),
-                position_text(program, pc),
-                exec.thread_at(thread),
-                position_text(program, other_pc),
-            ),
-        ),
-        (None, Some((_, thread))) => (
-            barrier.first_thread,
-            format!(
-                "thread {:?} waits again at the barrier of {}, which thread {:?} has left for good: every thread of a \
-                 block must reach the same __syncthreads() the same number of times",
-                exec.thread_at(barrier.first_thread),
-                position_text(program, pc),
-                exec.thread_at(*thread),
-            ),
-        ),
-        (None, None) => return,
-    };
-    record_divergent_barrier(exec, block, pc, thread, text);
-}
-
-fn record_divergent_barrier(
-    exec: &mut Exec<'_>,
-    block: &Block,
-    pc: u32,
-    thread: u32,
-    message: String,
-) {
-    let waits = waiting_threads(exec, block);
-    let seen = Observation {
-        kind: FindingKind::DivergentBarrier,
-        pc,
-        block: block.shared.coordinates,
-        thread: exec.thread_at(thread),
-        access: None,
-        other: None,
-        waits,
-        message,
-    };
-    let _ = exec.find(&block.shared, seen);
-}
-
-/// The waiting threads by instruction and by what they wait for, at most eight entries.
-fn waiting_threads(exec: &Exec<'_>, block: &Block) -> Vec<crate::report::Wait> {
-    let mut list: Vec<(u32, String, u32, u32)> = Vec::new();
-    for warp in &block.warps {
-        if let Some(pc) = warp.waits_at {
-            let thread = warp.index * 32 + warp.mask.trailing_zeros().min(31);
-            let awaits = "an mbarrier".to_owned();
-            match list
-                .iter_mut()
-                .find(|(at, text, ..)| *at == pc && *text == awaits)
-            {
-                Some((.., count)) => *count += warp.mask.count_ones(),
-                None => list.push((pc, awaits, thread, warp.mask.count_ones())),
-            }
-        }
-        for fragment in &warp.others {
-            let awaits = match fragment.wait {
-                Wait::Ready => continue,
-                Wait::Warp { members, .. } => format!("lanes {members:#x} of its warp"),
-                Wait::Block { barrier, .. } => format!("barrier {barrier}"),
-            };
-            let thread = warp.index * 32 + fragment.mask.trailing_zeros();
-            match list
-                .iter_mut()
-                .find(|(pc, text, ..)| *pc == fragment.pc && *text == awaits)
-            {
-                Some((.., count)) => *count += fragment.mask.count_ones(),
-                None => list.push((fragment.pc, awaits, thread, fragment.mask.count_ones())),
-            }
-        }
-    }
-    list.into_iter()
-        .take(8)
-        .map(|(pc, awaits, thread, threads)| crate::report::Wait {
-            thread: exec.thread_at(thread),
-            threads,
-            location: crate::check::location(exec.launch.program, pc),
-            awaits,
-        })
-        .collect()
-}
-
-fn record_deadlock(exec: &mut Exec<'_>, block: &Block) {
-    let stuck = block.warps.iter().find_map(|warp| {
-        if let Some(pc) = warp.waits_at {
-            return Some((warp.index * 32 + warp.mask.trailing_zeros().min(31), pc));
-        }
-        let fragment = warp
-            .others
-            .iter()
-            .find(|fragment| fragment.wait != Wait::Ready)?;
-        Some((
-            warp.index * 32 + fragment.mask.trailing_zeros(),
-            fragment.pc,
-        ))
-    });
-    let Some((thread, pc)) = stuck else { return };
-    let waits = waiting_threads(exec, block);
-    let list: Vec<String> = waits
-        .iter()
-        .map(|wait| {
-            let line = wait.location.line.unwrap_or(wait.location.ptx_line);
-            format!(
-                "{} threads from {:?} on wait for {} at line {line}",
-                wait.threads, wait.thread, wait.awaits
-            )
-        })
-        .collect();
-    let message = format!("no thread of the block can go on: {}", list.join("; "));
-    let seen = Observation {
-        kind: FindingKind::Deadlock,
-        pc,
-        block: block.shared.coordinates,
-        thread: exec.thread_at(thread),
-        access: None,
-        other: None,
-        waits,
-        message,
-    };
-    let _ = exec.find(&block.shared, seen);
-}
-
-fn record_exhausted_budget(exec: &mut Exec<'_>, block: &Block, warp: usize) {
-    let state = &block.warps[warp];
-    let lane = state.mask.trailing_zeros() as usize & 31;
-    let pc = state.pc.min(exec.launch.program.code.len() as u32 - 1);
-    let message = format!(
-        "the launch used up its budget of {} thread instructions; thread {:?} is at {}, which it may never leave",
-        exec.launch.budget,
-        exec.thread_of(state, lane),
-        position_text(exec.launch.program, pc),
-    );
-    let seen = exec.plain(
-        FindingKind::BudgetExhausted,
-        pc,
-        &block.shared,
-        state,
-        lane,
-        message,
-    );
-    let _ = exec.find(&block.shared, seen);
 }
 
 /// The blocks that a launch executes: all of them, or a sample spread evenly over the grid.
