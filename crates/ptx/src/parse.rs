@@ -4,18 +4,14 @@
 //! It does not know the meaning of any instruction.
 
 mod body;
+mod cursor;
+mod variable;
 
 use std::collections::{HashMap, HashSet};
 
-use crate::ir::{Function, Init, StateSpace, Tree, Ty, Variable};
+use crate::ir::{Function, Init, StateSpace, Tree, Variable};
 use crate::lex::{Kind, Token, tokens};
 use crate::module::LoadError;
-
-/// Most bytes one declared variable may have.
-const MAX_VARIABLE_BYTES: u64 = 1 << 32;
-
-/// Deepest nesting of initialisers.
-const MAX_NESTING: usize = 16;
 
 /// Parses a module.
 pub(crate) fn parse(text: &str) -> Result<Tree, LoadError> {
@@ -43,95 +39,6 @@ struct Parser<'a> {
 }
 
 impl<'a> Parser<'a> {
-    fn peek(&self) -> Kind<'a> {
-        self.tokens[self.at].kind
-    }
-
-    fn peek_after(&self, ahead: usize) -> Kind<'a> {
-        self.tokens
-            .get(self.at + ahead)
-            .map_or(Kind::End, |token| token.kind)
-    }
-
-    fn line(&self) -> u32 {
-        self.tokens[self.at].line
-    }
-
-    fn next(&mut self) -> Kind<'a> {
-        let kind = self.peek();
-        if kind != Kind::End {
-            self.at += 1;
-        }
-        kind
-    }
-
-    fn error<T>(&self, message: impl Into<String>) -> Result<T, LoadError> {
-        let token = self.tokens[self.at];
-        Err(LoadError::Syntax {
-            line: token.line,
-            column: token.column,
-            message: message.into(),
-        })
-    }
-
-    fn expected<T>(&self, what: &str) -> Result<T, LoadError> {
-        self.error(format!("expected {what}, found {}", spelled(self.peek())))
-    }
-
-    fn accept(&mut self, mark: u8) -> bool {
-        let found = self.peek() == Kind::Mark(mark);
-        if found {
-            self.at += 1;
-        }
-        found
-    }
-
-    fn expect(&mut self, mark: u8) -> Result<(), LoadError> {
-        if self.accept(mark) {
-            Ok(())
-        } else {
-            self.expected(&format!("`{}`", char::from(mark)))
-        }
-    }
-
-    fn word(&mut self) -> Result<&'a str, LoadError> {
-        match self.peek() {
-            Kind::Word(word) => {
-                self.at += 1;
-                Ok(word)
-            }
-            _ => self.expected("a name"),
-        }
-    }
-
-    fn integer(&mut self) -> Result<u64, LoadError> {
-        let negative = self.accept(b'-');
-        match self.peek() {
-            Kind::Integer(value) => {
-                self.at += 1;
-                Ok(if negative {
-                    value.wrapping_neg()
-                } else {
-                    value
-                })
-            }
-            _ => self.expected("an integer"),
-        }
-    }
-
-    fn small(&mut self) -> Result<u32, LoadError> {
-        let value = self.integer()?;
-        u32::try_from(value).or_else(|_| self.error(format!("{value} is too large")))
-    }
-
-    fn accept_dotted(&mut self, word: &str) -> bool {
-        let found = self.peek() == Kind::Dotted(word);
-        if found {
-            self.at += 1;
-        }
-        found
-    }
-
     fn module(&mut self) -> Result<(), LoadError> {
         if !self.accept_dotted("version") {
             return self.expected("`.version`, with which every PTX module starts");
@@ -301,169 +208,6 @@ impl<'a> Parser<'a> {
         Ok(())
     }
 
-    /// `.space [.align n] .type name[n][m] [= init];`
-    fn variable(&mut self, external: bool) -> Result<Variable, LoadError> {
-        let line = self.line();
-        let space = match self.peek() {
-            Kind::Dotted("global") => StateSpace::Global,
-            Kind::Dotted("const") => StateSpace::Const,
-            Kind::Dotted("shared") => StateSpace::Shared,
-            Kind::Dotted("local") => StateSpace::Local,
-            Kind::Dotted("param") => StateSpace::Param,
-            _ => return self.expected("a state space"),
-        };
-        self.at += 1;
-        let mut variable = self.declarator(space, line)?;
-        if self.accept(b'=') {
-            variable.init = self.initialiser(variable.element, 0)?;
-            if variable.unsized_array {
-                variable.bytes = variable.init.len() as u64 * u64::from(variable.element.bytes());
-                variable.unsized_array = false;
-            }
-            if variable.init.len() as u64 * u64::from(variable.element.bytes()) > variable.bytes {
-                return self.error(format!(
-                    "the initialiser of `{}` is longer than it",
-                    variable.name
-                ));
-            }
-        }
-        if variable.unsized_array && !(external && space == StateSpace::Shared) {
-            return self.error(format!("`{}` has no size", variable.name));
-        }
-        self.expect(b';')?;
-        Ok(variable)
-    }
-
-    /// `[.align n] .type [.ptr ..] name[n][m]`
-    fn declarator(&mut self, space: StateSpace, line: u32) -> Result<Variable, LoadError> {
-        let mut align = None;
-        let mut element = None;
-        let mut vector = 1;
-        loop {
-            match self.peek() {
-                Kind::Dotted("align") => {
-                    self.at += 1;
-                    align = Some(self.small()?);
-                    if !align.is_some_and(u32::is_power_of_two) {
-                        return self.error("an alignment is a power of two");
-                    }
-                    continue;
-                }
-                Kind::Dotted("v2") => vector = 2,
-                Kind::Dotted("v4") => vector = 4,
-                Kind::Dotted("attribute") => {
-                    self.at += 1;
-                    while !self.accept(b')') {
-                        if self.next() == Kind::End {
-                            return self.expected("`)`");
-                        }
-                    }
-                    continue;
-                }
-                Kind::Dotted("ptr" | "global" | "const" | "shared" | "local" | "noinline") => {}
-                Kind::Dotted(word) => match Ty::parse(word) {
-                    Some(ty) => element = Some(ty),
-                    None => return self.expected("a type"),
-                },
-                _ => break,
-            }
-            self.at += 1;
-        }
-        let Some(element) = element else {
-            return self.expected("a type");
-        };
-        let name = self.word()?.to_owned();
-        let mut count = u64::from(vector);
-        let mut unsized_array = false;
-        while self.accept(b'[') {
-            if self.accept(b']') {
-                unsized_array = true;
-                continue;
-            }
-            let dimension = self.integer()?;
-            count = count.saturating_mul(dimension);
-            self.expect(b']')?;
-        }
-        let bytes = count.saturating_mul(u64::from(element.bytes()));
-        if bytes > MAX_VARIABLE_BYTES {
-            return self.error(format!("`{name}` is too large"));
-        }
-        Ok(Variable {
-            name,
-            space,
-            align: align.unwrap_or(element.bytes() * vector).max(1),
-            bytes: if unsized_array { 0 } else { bytes },
-            unsized_array,
-            element,
-            init: Vec::new(),
-            line,
-        })
-    }
-
-    fn initialiser(&mut self, element: Ty, depth: usize) -> Result<Vec<Init>, LoadError> {
-        if depth > MAX_NESTING {
-            return self.error("initialisers are nested too deeply");
-        }
-        if !self.accept(b'{') {
-            return Ok(vec![self.initial_value(element)?]);
-        }
-        let mut values = Vec::new();
-        while !self.accept(b'}') {
-            if self.peek() == Kind::Mark(b'{') {
-                values.extend(self.initialiser(element, depth + 1)?);
-            } else {
-                values.push(self.initial_value(element)?);
-            }
-            if !self.accept(b',') {
-                self.expect(b'}')?;
-                break;
-            }
-        }
-        Ok(values)
-    }
-
-    fn initial_value(&mut self, element: Ty) -> Result<Init, LoadError> {
-        match self.peek() {
-            Kind::Single(bits) => {
-                self.at += 1;
-                Ok(Init::Bits(u64::from(bits)))
-            }
-            Kind::Double(bits) => {
-                self.at += 1;
-                Ok(Init::Bits(bits))
-            }
-            Kind::Float(value) => {
-                self.at += 1;
-                Ok(Init::Bits(if element == Ty::F32 {
-                    u64::from((value as f32).to_bits())
-                } else {
-                    value.to_bits()
-                }))
-            }
-            Kind::Word(word) => {
-                let generic = word == "generic" && self.peek_after(1) == Kind::Mark(b'(');
-                let name = if generic {
-                    self.at += 2;
-                    let name = self.word()?;
-                    self.expect(b')')?;
-                    name
-                } else {
-                    self.word()?
-                };
-                let offset = if self.accept(b'+') {
-                    self.integer()? as i64
-                } else {
-                    0
-                };
-                Ok(Init::Named {
-                    name: name.to_owned(),
-                    offset,
-                })
-            }
-            _ => Ok(Init::Bits(self.integer()?)),
-        }
-    }
-
     fn parameters(&mut self, function: &mut Function) -> Result<Vec<usize>, LoadError> {
         let mut list = Vec::new();
         if !self.accept(b'(') {
@@ -595,19 +339,5 @@ impl<'a> Parser<'a> {
             None => self.tree.functions.push(function),
         }
         Ok(())
-    }
-}
-
-fn spelled(kind: Kind<'_>) -> String {
-    match kind {
-        Kind::Word(word) => format!("`{word}`"),
-        Kind::Dotted(word) => format!("`.{word}`"),
-        Kind::Integer(value) => format!("`{value}`"),
-        Kind::Float(value) => format!("`{value}`"),
-        Kind::Single(bits) => format!("`0f{bits:08X}`"),
-        Kind::Double(bits) => format!("`0d{bits:016X}`"),
-        Kind::Text(text) => format!("{text:?}"),
-        Kind::Mark(mark) => format!("`{}`", char::from(mark)),
-        Kind::End => "the end of the text".into(),
     }
 }
