@@ -14,8 +14,10 @@ mod mbarrier;
 mod operands;
 pub(crate) mod schedule;
 mod spread;
+mod storage;
 pub(crate) mod subroutine;
 mod tensor;
+mod virtual_inst;
 mod warp;
 mod written_buffers;
 
@@ -23,19 +25,17 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::LazyLock;
 
-use crate::code::{
-    Class, File, LaneFn, LaneFn2, MBarrierKind, Op, Origin, Program, Special, Spread, WarpKind,
-};
-use crate::ir::{Function, Instruction, SourcePosition, StateSpace, Statement, Tree, Variable};
-use crate::tensor::TensorKind;
-use subroutine::{CallGraph, Signature, Subroutine};
+use crate::code::{Class, File, LaneFn, Op, Origin, Program, Special, Spread};
+use crate::ir::{Function, Instruction, SourcePosition, StateSpace, Statement, Tree};
+use storage::Storage;
+pub(crate) use virtual_inst::{Detail, MemoryDetail, VReg, VirtualInst};
+
+use subroutine::{CallGraph, Subroutine};
 
 /// Maximum depth of inlined calls.
 const MAX_DEPTH: usize = 24;
 /// Maximum number of instructions of one kernel after inlining.
 const MAX_CODE: usize = 1 << 20;
-/// Maximum stack size per thread in bytes, as on GPUs.
-const MAX_LOCAL: u32 = 512 << 10;
 
 /// An instruction that the machine does not support, by opcode, PTX line and source position.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,111 +48,6 @@ pub(crate) struct UnsupportedInstruction {
 /// The handler does not support the instruction in this form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct UnsupportedForm;
-
-/// A virtual register.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct VReg(u32);
-
-impl VReg {
-    pub(crate) const NONE: Self = Self(u32::MAX);
-}
-
-/// Parameters of an instruction beside its registers. Each kind documents the order of its registers `d` and `s`.
-#[derive(Debug, Clone)]
-pub(crate) enum Detail {
-    None,
-    Lane(LaneFn, Spread),
-    Lane2(LaneFn2),
-    /// d: elements of a load; s: address, then elements of a store.
-    Memory(MemoryDetail),
-    /// d: old value; s: address, operand, second operand.
-    Atomic(MemoryDetail, LaneFn),
-    /// s: shared address, global address, source bytes, ignore predicate.
-    Copy {
-        shared_offset: i64,
-        global_offset: i64,
-        bytes: u32,
-    },
-    /// d: value, predicate; s: a, b, c, mask.
-    Warp {
-        kind: WarpKind,
-        negated: bool,
-    },
-    /// d: result; s: id, count, predicate.
-    Barrier {
-        arrive: bool,
-        aligned: bool,
-        reduce: Option<crate::code::ReduceKind>,
-        negated: bool,
-    },
-    Call {
-        arguments: Vec<u32>,
-        result: Option<u32>,
-    },
-    /// d: elements; s: address, stride, then a, b and c elements by the counts.
-    Tensor {
-        kind: TensorKind,
-        a: usize,
-        b: usize,
-        c: usize,
-        offset: i64,
-        space: crate::code::MemSpace,
-    },
-    Targets(Vec<usize>),
-    /// d: token or answer; s: address, count, token or parity.
-    MBarrier {
-        kind: MBarrierKind,
-        offset: i64,
-    },
-    /// s: base registers of both offsets.
-    StackCopy {
-        from: u32,
-        to: u32,
-        bytes: u32,
-    },
-    /// The signature of a call through a pointer.
-    Pointer(Signature),
-}
-
-#[derive(Debug, Clone)]
-pub(crate) struct MemoryDetail {
-    pub(crate) space: crate::code::MemSpace,
-    pub(crate) element: u32,
-    pub(crate) offset: i64,
-    pub(crate) signed: bool,
-    pub(crate) keep: u32,
-    pub(crate) ordered: bool,
-    pub(crate) volatile: bool,
-    pub(crate) release: bool,
-    pub(crate) acquire: bool,
-    pub(crate) reach: crate::code::Reach,
-    pub(crate) read_only_path: bool,
-    pub(crate) past_cache: bool,
-}
-
-/// An instruction over virtual registers. For branches `x` is a label until allocation.
-#[derive(Debug, Clone)]
-pub(crate) struct VirtualInst {
-    pub(crate) op: Op,
-    pub(crate) guard: Option<(VReg, bool)>,
-    pub(crate) d: Vec<VReg>,
-    pub(crate) s: Vec<VReg>,
-    pub(crate) x: u32,
-    pub(crate) class: Class,
-    pub(crate) detail: Detail,
-    pub(crate) origin: Origin,
-}
-
-/// The storage of a variable of a function.
-#[derive(Debug, Clone, Copy)]
-enum Storage {
-    Local(u32),
-    /// Offset in the frame of a subroutine.
-    Frame(u32),
-    Shared(u32),
-    DynamicShared,
-    KernelParam(u32),
-}
 
 /// The target of `ret`.
 #[derive(Debug, Clone, Copy)]
@@ -339,66 +234,6 @@ impl<'t> Lowering<'t> {
         self.emit_detail(Op::Lane, &[d], s, class, 0, Detail::Lane(f, spread));
     }
 
-    /// Reserves stack bytes.
-    fn stack(&mut self, bytes: u32, align: u32) -> Result<Storage, UnsupportedForm> {
-        let used = match self.region {
-            None => &mut self.local_bytes,
-            Some(region) => &mut self.subroutines[region].bytes,
-        };
-        let at = used.next_multiple_of(align.max(4));
-        *used = at
-            .checked_add(bytes)
-            .filter(|end| *end <= MAX_LOCAL)
-            .ok_or(UnsupportedForm)?;
-        Ok(match self.region {
-            None => Storage::Local(at),
-            Some(_) => Storage::Frame(at),
-        })
-    }
-
-    fn shared(&mut self, variable: &Variable) -> Result<Storage, UnsupportedForm> {
-        if variable.unsized_array {
-            self.dynamic_align = self.dynamic_align.max(variable.align);
-            return Ok(Storage::DynamicShared);
-        }
-        let at = self.shared_bytes.next_multiple_of(variable.align);
-        let bytes = u32::try_from(variable.bytes).map_err(|_| UnsupportedForm)?;
-        self.shared_bytes = at
-            .checked_add(bytes)
-            .filter(|end| *end < 1 << 24)
-            .ok_or(UnsupportedForm)?;
-        self.shared_names
-            .push((at, bytes, plain_name(&variable.name)));
-        Ok(Storage::Shared(at))
-    }
-
-    fn home(&mut self, index: usize) -> Result<Storage, UnsupportedForm> {
-        if let Some(home) = self.scope().storage[index] {
-            return Ok(home);
-        }
-        let function = self.scope().function;
-        let variable = &function.variables[index];
-        let home = match variable.space {
-            StateSpace::Shared => self.shared(variable)?,
-            _ => self.stack(
-                u32::try_from(variable.bytes).map_err(|_| UnsupportedForm)?,
-                variable.align,
-            )?,
-        };
-        self.scope_mut().storage[index] = Some(home);
-        Ok(home)
-    }
-
-    fn module_shared(&mut self, index: usize) -> Result<Storage, UnsupportedForm> {
-        if let Some(home) = self.shared_homes.get(&index) {
-            return Ok(*home);
-        }
-        let tree = self.tree;
-        let home = self.shared(&tree.variables[index])?;
-        self.shared_homes.insert(index, home);
-        Ok(home)
-    }
-
     fn label(&mut self, label: usize) -> usize {
         if let Some(known) = self.scope().labels[label] {
             return known;
@@ -583,20 +418,6 @@ pub(crate) fn opcodes() -> impl Iterator<Item = &'static str> {
     FAMILIES
         .iter()
         .flat_map(|(_, opcodes)| opcodes.split_whitespace())
-}
-
-/// The source name of a variable: `_ZZ9attentionE4keys` is `keys` of `attention`.
-fn plain_name(mangled: &str) -> String {
-    let inner = mangled
-        .strip_prefix("_ZZ")
-        .and_then(|rest| rest.rsplit_once('E'))
-        .map(|(_, inner)| inner);
-    let name = inner.and_then(|inner| {
-        let digits = inner.bytes().take_while(u8::is_ascii_digit).count();
-        let length: usize = inner[..digits].parse().ok()?;
-        inner.get(digits..digits + length)
-    });
-    name.unwrap_or(mangled).to_owned()
 }
 
 #[cfg(test)]

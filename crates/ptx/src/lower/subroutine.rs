@@ -6,8 +6,9 @@
 
 use std::collections::HashSet;
 
+use super::storage::MAX_LOCAL;
 use super::{
-    Detail, FunctionScope, Lowering, MAX_LOCAL, ReturnTarget, Storage, UnsupportedForm,
+    Detail, FunctionScope, Lowering, ReturnTarget, Storage, UnsupportedForm,
     UnsupportedInstruction, VReg,
 };
 use crate::code::{Class, File, Op};

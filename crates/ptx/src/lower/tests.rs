@@ -1,6 +1,7 @@
 //! Families without a handler, and the names of variables.
 
-use super::{FAMILIES, Lowering, ReturnTarget, UnsupportedForm, plain_name};
+use super::storage::plain_name;
+use super::{FAMILIES, Lowering, ReturnTarget, UnsupportedForm};
 use crate::ir::Statement;
 use crate::parse;
 
