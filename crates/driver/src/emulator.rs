@@ -23,7 +23,7 @@ const KEPT: usize = 4096;
 /// Launches since the last `take` request.
 #[derive(Debug, Default)]
 pub struct Journal {
-    launches: VecDeque<Entry>,
+    launches: VecDeque<JournalEntry>,
     dropped: u64,
     /// Time of the fills in stream order since the last launch.
     fills: FillTime,
@@ -58,7 +58,7 @@ impl Journal {
         }
     }
 
-    pub(crate) fn record(&mut self, mut entry: Entry) {
+    pub(crate) fn record(&mut self, mut entry: JournalEntry) {
         entry.add_fills(std::mem::take(&mut self.fills));
         if self.launches.len() == KEPT {
             self.launches.pop_front();
@@ -71,7 +71,7 @@ impl Journal {
 /// One launch, as the reply of `take` serialises it.
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
-pub(crate) enum Entry {
+pub(crate) enum JournalEntry {
     Ran {
         #[serde(flatten)]
         report: Box<LaunchReport>,
@@ -93,7 +93,7 @@ pub(crate) enum Entry {
 }
 
 /// A launch that was refused before it started.
-pub(crate) struct Refused<'a> {
+pub(crate) struct RefusedLaunch<'a> {
     pub kernel: String,
     pub grid: [u32; 3],
     pub block: [u32; 3],
@@ -116,7 +116,7 @@ pub(crate) enum RefusedOutcome {
     Refused { reason: String },
 }
 
-impl Entry {
+impl JournalEntry {
     /// The entry of a launch that ran. `times` holds the modelled times with a cold and with a warm cache, if the
     /// launch completed.
     pub(crate) fn ran(report: LaunchReport, times: Option<(Modelled, Option<Modelled>)>) -> Self {
@@ -141,7 +141,7 @@ impl Entry {
         }
     }
 
-    pub(crate) fn refused(refused: Refused<'_>) -> Self {
+    pub(crate) fn refused(refused: RefusedLaunch<'_>) -> Self {
         let outcome = match refused.error {
             LaunchError::Unsupported {
                 opcode,
@@ -247,7 +247,7 @@ enum Reply<'a> {
         first: Option<u64>,
     },
     Taken {
-        launches: &'a VecDeque<Entry>,
+        launches: &'a VecDeque<JournalEntry>,
         dropped: u64,
     },
     Done {},

@@ -133,7 +133,7 @@ fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, ImageE
         .ok_or_else(broken)?;
     let mut best: Option<(u32, Cow<'static, str>)> = None;
     while !rest.is_empty() {
-        let entry = Entry::read(rest).ok_or_else(broken)?;
+        let entry = FatBinaryEntry::read(rest).ok_or_else(broken)?;
         let usable = entry.kind == ENTRY_PTX
             && entry.architecture <= architecture
             && best
@@ -157,7 +157,7 @@ fn best_entry(fat: &[u8], architecture: u32) -> Result<Cow<'static, str>, ImageE
 }
 
 /// One entry of a fat binary.
-struct Entry<'a> {
+struct FatBinaryEntry<'a> {
     kind: u16,
     architecture: u32,
     flags: u64,
@@ -168,7 +168,7 @@ struct Entry<'a> {
     total: usize,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> FatBinaryEntry<'a> {
     /// Reads an entry. Field offsets follow public descriptions of the format.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let header = read_u32(bytes, 4)? as usize;

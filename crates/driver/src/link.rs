@@ -9,7 +9,7 @@ mod scan;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
 
-use scan::{Declaration, Kind, Linkage, Text};
+use scan::{Declaration, Kind, Linkage, PtxText};
 
 /// Functions that the machine itself implements.
 const PROVIDED: [&str; 5] = ["vprintf", "__assertfail", "malloc", "free", "memset"];
@@ -57,14 +57,14 @@ pub fn link(parts: &[String]) -> Result<String, LinkError> {
         .iter()
         .enumerate()
         .map(|(index, text)| {
-            Text::read(text).map_err(|reason| LinkError::Malformed {
+            PtxText::read(text).map_err(|reason| LinkError::Malformed {
                 part: index + 1,
                 reason,
             })
         })
         .collect::<Result<Vec<_>, _>>()?;
     let mut names = Names::collect(&texts)?;
-    let runtime = Text::read(RUNTIME).expect("our own text is well-formed");
+    let runtime = PtxText::read(RUNTIME).expect("our own text is well-formed");
     let provides = |name: &str| runtime.declarations.iter().any(|d| d.name == name);
     if names.unresolved(&texts).any(|(_, name)| provides(name)) {
         texts.push(runtime);
@@ -85,7 +85,7 @@ pub fn link(parts: &[String]) -> Result<String, LinkError> {
 /// Adds a limit of registers per thread (`.maxnreg`) to every kernel, as a compiler option does for a whole module.
 #[must_use]
 pub fn limit_registers(text: &str, most: u32) -> String {
-    let Ok(read) = Text::read(text) else {
+    let Ok(read) = PtxText::read(text) else {
         // Loading this text will report the error.
         return text.to_owned();
     };
@@ -109,7 +109,7 @@ struct Names {
 }
 
 impl Names {
-    fn collect(texts: &[Text<'_>]) -> Result<Self, LinkError> {
+    fn collect(texts: &[PtxText<'_>]) -> Result<Self, LinkError> {
         let mut defined: HashMap<String, (usize, Linkage)> = HashMap::new();
         let mut first_use: HashMap<&str, usize> = HashMap::new();
         let mut shared = HashSet::new();
@@ -153,7 +153,7 @@ impl Names {
     /// Names that a part uses and no part defines, each with the part (from 0).
     fn unresolved<'t, 'a>(
         &'t self,
-        texts: &'t [Text<'a>],
+        texts: &'t [PtxText<'a>],
     ) -> impl Iterator<Item = (usize, &'a str)> + use<'t, 'a> {
         texts.iter().enumerate().flat_map(move |(part, text)| {
             text.declarations
@@ -180,7 +180,7 @@ impl Names {
     }
 
     /// New names of a part's local declarations in the merged text, for those that have to change.
-    fn local_names<'a>(&self, part: usize, text: &Text<'a>) -> HashMap<&'a str, String> {
+    fn local_names<'a>(&self, part: usize, text: &PtxText<'a>) -> HashMap<&'a str, String> {
         text.declarations
             .iter()
             .filter(|d| d.linkage == Linkage::Local && self.shared.contains(d.name))
@@ -188,7 +188,7 @@ impl Names {
             .collect()
     }
 
-    fn merge(&self, texts: &[Text<'_>]) -> String {
+    fn merge(&self, texts: &[PtxText<'_>]) -> String {
         let version = texts.iter().map(|text| text.version).max();
         let target = texts.iter().max_by_key(|text| text.architecture);
         let (major, minor) = version.unwrap_or((8, 0));

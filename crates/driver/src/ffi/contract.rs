@@ -19,7 +19,7 @@ use std::collections::BTreeSet;
 use crate::code;
 
 use super::proc_address;
-use entry::{Argument, Entry, Needs};
+use entry::{Argument, FunctionContract, Needs};
 use table::ENTRIES;
 use test_process::{TestProcess, describe};
 
@@ -29,7 +29,7 @@ const CONTEXT_IS_DESTROYED: u32 = code::Code::CONTEXT_IS_DESTROYED.0;
 const ILLEGAL_ADDRESS: u32 = code::Code::ILLEGAL_ADDRESS.0;
 
 /// All functions of the table, and the unsupported ones.
-fn entries() -> impl Iterator<Item = Entry> {
+fn entries() -> impl Iterator<Item = FunctionContract> {
     let unsupported = super::unsupported::FUNCTIONS
         .iter()
         .map(|(name, _)| entry::unsupported(name));

@@ -6,7 +6,7 @@ use crate::code::{self, Code};
 use crate::state::DRIVER_VERSION;
 
 use super::entries;
-use super::pointer::{Host, Out, Text, write_text};
+use super::pointer::{CallerString, Host, Out, write_text};
 
 entries! { anytime
     /// Initialises the driver.
@@ -65,7 +65,7 @@ entries! {
     }
 
     /// The device with a PCI address; there is only one.
-    fn cuDeviceGetByPCIBusId(device: Out<i32>, id: Text) |_driver| {
+    fn cuDeviceGetByPCIBusId(device: Out<i32>, id: CallerString) |_driver| {
         match id.str()? {
             BUS_ID | "00:00.0" => device.set(0),
             _ => Err(Code::INVALID_DEVICE),

@@ -17,7 +17,7 @@ use crate::handle::{GraphHandle, NodeHandle};
 use crate::state::Driver;
 
 use super::entries;
-use super::pointer::{Host, In, Out, Text};
+use super::pointer::{CallerString, Host, In, Out};
 
 /// The data of an edge (`CUgraphEdgeData`) as a number. Only the default kind, all zero, is supported.
 type Edge = u64;
@@ -209,7 +209,7 @@ entries! {
     fn cuGraphDestroyNode(node: Host) |driver| { driver.remove_node(node_of(node)) }
 
     /// Writes the graph in Graphviz's language. The flags, which select details, are ignored.
-    fn cuGraphDebugDotPrint(graph: Host, path: Text, _flags: u32) |driver| {
+    fn cuGraphDebugDotPrint(graph: Host, path: CallerString, _flags: u32) |driver| {
         let path = path.str()?;
         let drawing = driver.draw_graph(graph_of(graph))?;
         fs::write(path, drawing).map_err(|_| Code::OPERATING_SYSTEM)

@@ -7,7 +7,7 @@ use crate::handle::{FunctionHandle, LibraryHandle};
 
 use super::entries;
 use super::module::{Options, image_at, image_in, read_image, report_error};
-use super::pointer::{Host, In, Out, Text};
+use super::pointer::{CallerString, Host, In, Out};
 
 fn library_of(library: Host) -> LibraryHandle {
     LibraryHandle(library.address())
@@ -27,7 +27,7 @@ entries! {
     }
 
     /// Loads a library from a file.
-    fn cuLibraryLoadFromFile(library: Out<u64>, path: Text, names: In<u32>, values: In<Host>, count: u32, _library_names: In<u32>, _library_values: In<Host>, _library_count: u32) |driver| {
+    fn cuLibraryLoadFromFile(library: Out<u64>, path: CallerString, names: In<u32>, values: In<Host>, count: u32, _library_names: In<u32>, _library_values: In<Host>, _library_count: u32) |driver| {
         let library = library.required()?;
         let options = Options { count, names, values };
         let bytes = read_image(path.str()?)?;
@@ -38,7 +38,7 @@ entries! {
     fn cuLibraryUnload(library: Host) |driver| { driver.unload_library(library_of(library)) }
 
     /// A library's kernel.
-    fn cuLibraryGetKernel(kernel: Out<u64>, library: Host, name: Text) |driver| {
+    fn cuLibraryGetKernel(kernel: Out<u64>, library: Host, name: CallerString) |driver| {
         let kernel = kernel.required()?;
         kernel.set(driver.library_kernel(library_of(library), name.str()?)?.0)
     }
@@ -65,7 +65,7 @@ entries! {
     }
 
     /// A library's variable.
-    fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: Host, name: Text) |driver| {
+    fn cuLibraryGetGlobal(address: Out<u64>, bytes: Out<usize>, library: Host, name: CallerString) |driver| {
         let module = driver.library_module(library_of(library))?;
         let (start, size) = driver.variable(module, name.str()?)?;
         address.set_if_given(start);

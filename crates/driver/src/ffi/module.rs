@@ -14,7 +14,7 @@ use crate::state::{Driver, LinkOptions};
 
 use super::context::check_bank_width;
 use super::entries;
-use super::pointer::{Host, In, Out, Text, write_text};
+use super::pointer::{CallerString, Host, In, Out, write_text};
 use super::process;
 
 /// Size of a fat binary wrapper (`magic, version, pointer, name`) in bytes.
@@ -198,7 +198,7 @@ entries! {
     }
 
     /// Loads a module from a file.
-    fn cuModuleLoad(module: Out<u64>, path: Text) |driver| {
+    fn cuModuleLoad(module: Out<u64>, path: CallerString) |driver| {
         let module = module.required()?;
         driver.check_context()?;
         let bytes = read_image(path.str()?)?;
@@ -212,7 +212,7 @@ entries! {
     fn cuModuleGetLoadingMode(mode: Out<u32>) |_driver| { mode.set(1) }
 
     /// A module's kernel.
-    fn cuModuleGetFunction(function: Out<u64>, module: Host, name: Text) |driver| {
+    fn cuModuleGetFunction(function: Out<u64>, module: Host, name: CallerString) |driver| {
         let function = function.required()?;
         function.set(driver.function(ModuleHandle(module.address()), name.str()?)?.0)
     }
@@ -232,7 +232,7 @@ entries! {
     }
 
     /// A module's variable.
-    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: Host, name: Text) |driver| {
+    fn cuModuleGetGlobal_v2(address: Out<u64>, bytes: Out<usize>, module: Host, name: CallerString) |driver| {
         let (start, size) = driver.variable(ModuleHandle(module.address()), name.str()?)?;
         address.set_if_given(start);
         bytes.set_if_given(size as usize);
@@ -310,13 +310,13 @@ entries! {
     }
 
     /// Adds an image in memory to a link. Its kind follows from its bytes.
-    fn cuLinkAddData_v2(link: Host, kind: u32, data: Host, bytes: usize, _name: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+    fn cuLinkAddData_v2(link: Host, kind: u32, data: Host, bytes: usize, _name: CallerString, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         check_kind(kind)?;
         add(driver, link, data.bytes(bytes)?)
     }
 
     /// Adds an image file to a link.
-    fn cuLinkAddFile_v2(link: Host, kind: u32, path: Text, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
+    fn cuLinkAddFile_v2(link: Host, kind: u32, path: CallerString, _count: u32, _names: In<u32>, _values: In<Host>) |driver| {
         check_kind(kind)?;
         let bytes = read_image(path.str()?)?;
         add(driver, link, &bytes)

@@ -7,7 +7,7 @@
 use crate::code::Code;
 
 use super::entries;
-use super::pointer::{Host, Out, Text};
+use super::pointer::{CallerString, Host, Out};
 
 /// `NVML_ERROR_INVALID_ARGUMENT`.
 const INVALID_ARGUMENT: Code = Code(2);
@@ -41,7 +41,7 @@ entries! {
     fn nvmlShutdown() |_driver| { Ok(()) }
 
     /// The card with a UUID.
-    fn nvmlDeviceGetHandleByUUID(uuid: Text, card: Out<usize>) |driver| {
+    fn nvmlDeviceGetHandleByUUID(uuid: CallerString, card: Out<usize>) |driver| {
         let wanted: String = uuid.str()?.chars().filter(char::is_ascii_hexdigit).collect();
         let own: String = driver.device_uuid().iter().map(|byte| format!("{byte:02x}")).collect();
         if !wanted.to_ascii_lowercase().ends_with(&own) {

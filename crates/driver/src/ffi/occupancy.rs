@@ -18,9 +18,9 @@ fn resident(driver: &Driver, function: Host, threads: i32, shared: usize) -> Res
 }
 
 /// Candidate block sizes, largest first, each with its dynamic shared memory in bytes.
-type Sizes = Vec<(i32, usize)>;
+type BlockSizes = Vec<(i32, usize)>;
 
-fn sizes(driver: &Driver, function: Host, shared: usize, limit: i32) -> Result<Sizes, Code> {
+fn sizes(driver: &Driver, function: Host, shared: usize, limit: i32) -> Result<BlockSizes, Code> {
     let most = driver.function_attribute(0, FunctionHandle(function.address()))?;
     let most = if limit > 0 { most.min(limit) } else { most };
     let warps = (1..=most / 32).rev();
@@ -42,7 +42,7 @@ fn best(driver: &Driver, function: Host, sizes: &[(i32, usize)]) -> Result<(i32,
 }
 
 /// Arguments of the search for a block size.
-struct Search {
+struct BlockSizeSearch {
     grid: Out<i32>,
     block: Out<i32>,
     function: Host,
@@ -51,9 +51,9 @@ struct Search {
     limit: i32,
 }
 
-impl Search {
+impl BlockSizeSearch {
     fn run(self, name: &'static str) -> u32 {
-        let mut candidates = Sizes::new();
+        let mut candidates = BlockSizes::new();
         let asked = process::call(name, |driver| {
             self.grid.required()?;
             self.block.required()?;
@@ -113,7 +113,7 @@ pub extern "C" fn cuOccupancyMaxPotentialBlockSize(
     shared: usize,
     limit: i32,
 ) -> u32 {
-    let search = Search {
+    let search = BlockSizeSearch {
         grid,
         block,
         function,
@@ -136,7 +136,7 @@ pub extern "C" fn cuOccupancyMaxPotentialBlockSizeWithFlags(
     limit: i32,
     _flags: u32,
 ) -> u32 {
-    let search = Search {
+    let search = BlockSizeSearch {
         grid,
         block,
         function,

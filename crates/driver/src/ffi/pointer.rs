@@ -137,7 +137,7 @@ impl Host {
 
     /// The text that starts here and ends before the first NUL.
     pub fn text<'a>(self) -> Result<&'a CStr, Code> {
-        Text(self.0 as *const c_char).get()
+        CallerString(self.0 as *const c_char).get()
     }
 
     fn check(self, count: usize) -> Result<(), Code> {
@@ -152,9 +152,9 @@ impl Host {
 /// A C string of the caller.
 #[derive(Debug, Clone, Copy)]
 #[repr(transparent)]
-pub struct Text(*const c_char);
+pub struct CallerString(*const c_char);
 
-impl Text {
+impl CallerString {
     /// The string.
     pub fn get<'a>(self) -> Result<&'a CStr, Code> {
         if self.0.is_null() {

@@ -11,7 +11,7 @@ use super::stream::named;
 /// The leading fields of a pool's properties (`CUmemPoolProps`).
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub struct Properties {
+pub struct PoolProperties {
     allocation: u32,
     handles: u32,
     location: u32,
@@ -61,7 +61,7 @@ entries! {
     }
 
     /// Creates a pool of device memory. Pools that are shared between processes are not supported.
-    fn cuMemPoolCreate(pool: Out<u64>, properties: In<Properties>) |driver| {
+    fn cuMemPoolCreate(pool: Out<u64>, properties: In<PoolProperties>) |driver| {
         let pool = pool.required()?;
         let properties = properties.get()?;
         if properties.allocation != ALLOCATION_PINNED || properties.location != LOCATION_DEVICE {

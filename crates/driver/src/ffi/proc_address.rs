@@ -6,7 +6,7 @@ use crate::code::Code;
 
 use super::entries;
 use super::graph::{capture, executable, node, user_object};
-use super::pointer::{Out, Text};
+use super::pointer::{CallerString, Out};
 use super::{
     context, device, event, graph, host_memory, launch, legacy_launch, library, memory, module,
     occupancy, pool, stream, unsupported, virtual_memory,
@@ -335,14 +335,14 @@ table! {
 }
 
 /// The result of a look-up.
-enum Found {
+enum SymbolLookup {
     Function(*const c_void),
     TooNew,
     Missing,
 }
 
 /// Finds a function by its exact name, or the newest variant of it that the version has.
-fn find(symbol: &str, version: i32) -> Found {
+fn find(symbol: &str, version: i32) -> SymbolLookup {
     let symbol = match symbol {
         // Since CUDA 12.0 this name refers to another function.
         "cuGraphInstantiate" if version >= 12_000 => "cuGraphInstantiateWithFlags",
@@ -371,19 +371,19 @@ fn find(symbol: &str, version: i32) -> Found {
         }
     }
     match newest {
-        Some((_, function)) => Found::Function(function),
-        None if too_new => Found::TooNew,
-        None => Found::Missing,
+        Some((_, function)) => SymbolLookup::Function(function),
+        None if too_new => SymbolLookup::TooNew,
+        None => SymbolLookup::Missing,
     }
 }
 
 entries! { anytime
     /// Finds a function by name.
-    fn cuGetProcAddress(symbol: Text, function: Out<*const c_void>, version: i32, _flags: u64) |_driver| {
+    fn cuGetProcAddress(symbol: CallerString, function: Out<*const c_void>, version: i32, _flags: u64) |_driver| {
         let function = function.required()?;
         match find(symbol.str()?, version) {
-            Found::Function(found) => function.set(found),
-            Found::TooNew | Found::Missing => {
+            SymbolLookup::Function(found) => function.set(found),
+            SymbolLookup::TooNew | SymbolLookup::Missing => {
                 function.set(std::ptr::null())?;
                 Err(Code::NOT_FOUND)
             }
@@ -391,12 +391,12 @@ entries! { anytime
     }
 
     /// Finds a function by name and writes the status of the look-up.
-    fn cuGetProcAddress_v2(symbol: Text, function: Out<*const c_void>, version: i32, _flags: u64, status: Out<u32>) |_driver| {
+    fn cuGetProcAddress_v2(symbol: CallerString, function: Out<*const c_void>, version: i32, _flags: u64, status: Out<u32>) |_driver| {
         let function = function.required()?;
         let (found, how) = match find(symbol.str()?, version) {
-            Found::Function(found) => (found, FOUND),
-            Found::TooNew => (std::ptr::null(), TOO_NEW),
-            Found::Missing => (std::ptr::null(), MISSING),
+            SymbolLookup::Function(found) => (found, FOUND),
+            SymbolLookup::TooNew => (std::ptr::null(), TOO_NEW),
+            SymbolLookup::Missing => (std::ptr::null(), MISSING),
         };
         status.set_if_given(how);
         function.set(found)?;
@@ -410,10 +410,10 @@ mod tests {
 
     fn name_of(symbol: &str, version: i32) -> Option<&'static str> {
         match find(symbol, version) {
-            Found::Function(function) => table()
+            SymbolLookup::Function(function) => table()
                 .find(|(_, known)| *known == function)
                 .map(|(name, _)| name),
-            Found::TooNew | Found::Missing => None,
+            SymbolLookup::TooNew | SymbolLookup::Missing => None,
         }
     }
 
@@ -433,6 +433,9 @@ mod tests {
             Some("cuGraphInstantiate_v2")
         );
         assert_eq!(name_of("cuNoSuchThing", 13_000), None);
-        assert!(matches!(find("cuCtxCreate_v4", 12_000), Found::TooNew));
+        assert!(matches!(
+            find("cuCtxCreate_v4", 12_000),
+            SymbolLookup::TooNew
+        ));
     }
 }

@@ -34,13 +34,13 @@ impl MemoryLocation {
 /// The leading fields of `CUmemAllocationProp`.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub struct Properties {
+pub struct AllocationProperties {
     kind: u32,
     handles: u32,
     location: MemoryLocation,
 }
 
-impl Properties {
+impl AllocationProperties {
     fn check(self) -> Result<(), Code> {
         self.location.check()?;
         match (self.kind, self.handles) {
@@ -61,7 +61,7 @@ pub struct Access {
 
 entries! {
     /// The granularity of sizes and addresses in bytes.
-    fn cuMemGetAllocationGranularity(granule: Out<usize>, properties: In<Properties>, _option: u32) |driver| {
+    fn cuMemGetAllocationGranularity(granule: Out<usize>, properties: In<AllocationProperties>, _option: u32) |driver| {
         driver.check_context()?;
         properties.get()?.check()?;
         granule.set(GRANULE as usize)
@@ -82,7 +82,7 @@ entries! {
     }
 
     /// Creates physical memory without an address.
-    fn cuMemCreate(handle: Out<u64>, bytes: usize, properties: In<Properties>, flags: u64) |driver| {
+    fn cuMemCreate(handle: Out<u64>, bytes: usize, properties: In<AllocationProperties>, flags: u64) |driver| {
         let handle = handle.required()?;
         properties.get()?.check()?;
         if flags != 0 {

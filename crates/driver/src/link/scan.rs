@@ -41,7 +41,7 @@ pub(super) struct Declaration<'a> {
 
 /// A PTX text and its declarations.
 #[derive(Debug)]
-pub(super) struct Text<'a> {
+pub(super) struct PtxText<'a> {
     pub(super) version: (u32, u32),
     /// The text of the `.target` directive.
     pub(super) target: &'a str,
@@ -104,7 +104,7 @@ fn tokens(source: &str) -> Result<Vec<Token<'_>>, String> {
     Ok(list)
 }
 
-impl<'a> Text<'a> {
+impl<'a> PtxText<'a> {
     /// Reads a text. The error describes what is malformed.
     pub(super) fn read(source: &'a str) -> Result<Self, String> {
         let tokens = tokens(source)?;

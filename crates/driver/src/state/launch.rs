@@ -9,7 +9,7 @@ use ptx::{Checks, Fragments, LaunchConfig, LaunchError, Schedule};
 use serde::Deserialize;
 
 use crate::code::Code;
-use crate::emulator::{Entry, Refused};
+use crate::emulator::{JournalEntry, RefusedLaunch};
 use crate::handle::{FunctionHandle, StreamHandle};
 
 use super::{Driver, KernelWork, Work};
@@ -186,7 +186,7 @@ impl Driver {
                     report.counters = ptx::report::Counters::default();
                 }
                 let times = matches!(report.outcome, Outcome::Completed).then_some((cold, warm));
-                self.journal.record(Entry::ran(report, times));
+                self.journal.record(JournalEntry::ran(report, times));
                 Ok(())
             }
             Err(error) => {
@@ -198,7 +198,7 @@ impl Driver {
                     LaunchError::Invalid { .. } => Code::INVALID_VALUE,
                     LaunchError::CooperativeTooLarge { .. } => Code::COOPERATIVE_LAUNCH_TOO_LARGE,
                 };
-                self.journal.record(Entry::refused(Refused {
+                self.journal.record(JournalEntry::refused(RefusedLaunch {
                     kernel: name,
                     grid: request.dimensions.grid,
                     block: request.dimensions.block,

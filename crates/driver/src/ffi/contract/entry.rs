@@ -144,7 +144,7 @@ pub enum Argument {
 
 /// The test description of one function.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry {
+pub struct FunctionContract {
     pub name: &'static str,
     pub needs: Needs,
     pub arguments: &'static [Argument],
@@ -155,7 +155,7 @@ pub struct Entry {
     pub except: &'static [(usize, &'static str, u32)],
 }
 
-impl Entry {
+impl FunctionContract {
     pub const fn returns(mut self, code: u32) -> Self {
         self.result = code;
         self
@@ -167,8 +167,8 @@ impl Entry {
     }
 }
 
-const fn row(name: &'static str, needs: Needs, arguments: &'static [Argument]) -> Entry {
-    Entry {
+const fn row(name: &'static str, needs: Needs, arguments: &'static [Argument]) -> FunctionContract {
+    FunctionContract {
         name,
         needs,
         arguments,
@@ -177,23 +177,23 @@ const fn row(name: &'static str, needs: Needs, arguments: &'static [Argument]) -
     }
 }
 
-pub const fn anytime(name: &'static str, arguments: &'static [Argument]) -> Entry {
+pub const fn anytime(name: &'static str, arguments: &'static [Argument]) -> FunctionContract {
     row(name, Needs::Nothing, arguments)
 }
 
-pub const fn driver(name: &'static str, arguments: &'static [Argument]) -> Entry {
+pub const fn driver(name: &'static str, arguments: &'static [Argument]) -> FunctionContract {
     row(name, Needs::Driver, arguments)
 }
 
-pub const fn current(name: &'static str, arguments: &'static [Argument]) -> Entry {
+pub const fn current(name: &'static str, arguments: &'static [Argument]) -> FunctionContract {
     row(name, Needs::Current, arguments)
 }
 
-pub const fn context(name: &'static str, arguments: &'static [Argument]) -> Entry {
+pub const fn context(name: &'static str, arguments: &'static [Argument]) -> FunctionContract {
     row(name, Needs::Context, arguments)
 }
 
 /// A function of hardware that the emulated GPU does not have.
-pub const fn unsupported(name: &'static str) -> Entry {
+pub const fn unsupported(name: &'static str) -> FunctionContract {
     context(name, &[]).returns(Code::NOT_SUPPORTED.0)
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::code;
 
 use super::entries;
-use super::entry::{Argument, Entry};
+use super::entry::{Argument, FunctionContract};
 use super::test_process::{GARBAGE, ROOM, TestProcess};
 
 /// Limit of thread instructions of a launch; all kernels that terminate need fewer.
@@ -51,9 +51,9 @@ const IMAGES: [&str; 4] = [
 ];
 
 /// A random number generator; all choices of a call follow from one seed.
-struct Choices(u64);
+struct RandomChoices(u64);
 
-impl Choices {
+impl RandomChoices {
     /// One step of splitmix64.
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -148,16 +148,16 @@ fn choose(
     test_process: &mut TestProcess,
     returned: &Returned,
     argument: Argument,
-    choices: &mut Choices,
+    choices: &mut RandomChoices,
 ) -> u64 {
-    let handle = |choices: &mut Choices| match choices.below(8) {
+    let handle = |choices: &mut RandomChoices| match choices.below(8) {
         0 => 0,
         1 => GARBAGE,
         2 => choices.one_of(&NUMBERS),
         _ if returned.numbers.is_empty() => 0,
         _ => choices.one_of(&returned.numbers),
     };
-    let rarely_null = |value: u64, choices: &mut Choices| match choices.below(10) {
+    let rarely_null = |value: u64, choices: &mut RandomChoices| match choices.below(10) {
         0 => 0,
         _ => value,
     };
@@ -232,10 +232,10 @@ fn choose(
 fn step(
     test_process: &mut TestProcess,
     returned: &mut Returned,
-    entry: &Entry,
+    entry: &FunctionContract,
     seed: u64,
 ) -> Result<(), TestCaseError> {
-    let mut choices = Choices(seed);
+    let mut choices = RandomChoices(seed);
     let arguments: Vec<u64> = entry
         .arguments
         .iter()
@@ -295,7 +295,7 @@ proptest! {
         initialised in prop::bool::weighted(0.95),
         calls in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 0..40),
     ) {
-        let entries: Vec<Entry> = entries().collect();
+        let entries: Vec<FunctionContract> = entries().collect();
         let (mut test_process, mut returned) = if initialised {
             let mut test_process = TestProcess::ready();
             let returned = Returned::prepared(&mut test_process);

@@ -7,7 +7,7 @@ use super::entry::Argument::{
     Host, HostCallParams, HostFunction, InnerGraph, InstantiateParams, KernelParams, Length, Mode,
     Node, Nodes, Null, Number, OneOf, OptionalContext, OptionalOut, Out, Path, Stream, UserObject,
 };
-use super::entry::{Argument, Entry, context};
+use super::entry::{Argument, FunctionContract, context};
 
 const VALUE: u32 = Code::INVALID_VALUE.0;
 const UNSUPPORTED: u32 = Code::NOT_SUPPORTED.0;
@@ -47,7 +47,7 @@ const INSTANTIATE_FLAGS: Argument = OneOf(
 );
 
 /// All functions of graphs.
-pub const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[FunctionContract] = &[
     context("cuGraphCreate", &[Out, NO_FLAG]),
     context("cuGraphDestroy", &[Graph]),
     context("cuGraphClone", &[Out, Graph]),

@@ -2,7 +2,7 @@
 
 use crate::code::Code;
 
-use super::entry::{Argument, Entry, anytime, context, current, driver};
+use super::entry::{Argument, FunctionContract, anytime, context, current, driver};
 use super::test_process::PTX;
 
 const VALUE: u32 = Code::INVALID_VALUE.0;
@@ -66,7 +66,7 @@ const LOCATION: Argument = OneOf(
 const DEVICE_OR_HOST: Argument = OneOf(0, &[(1, Code::INVALID_DEVICE.0)]);
 
 /// All functions except the unsupported ones and those of graphs, in the order of the modules.
-pub const ENTRIES: &[Entry] = &[
+pub const ENTRIES: &[FunctionContract] = &[
     // Contexts.
     driver("cuDevicePrimaryCtxRetain", &[Out, Device]),
     driver("cuDevicePrimaryCtxRelease", &[Device]),

@@ -10,7 +10,7 @@ use crate::code;
 use crate::ffi::{proc_address, process};
 use crate::state::Driver;
 
-use super::entry::{Argument, Entry};
+use super::entry::{Argument, FunctionContract};
 
 /// Device memory of the driver in bytes.
 pub const MEMORY: u64 = 64 << 20;
@@ -174,7 +174,7 @@ impl TestProcess {
     }
 
     /// Arguments of a valid call.
-    pub fn valid_arguments(&mut self, entry: &Entry) -> Vec<u64> {
+    pub fn valid_arguments(&mut self, entry: &FunctionContract) -> Vec<u64> {
         let arguments = entry.arguments.iter();
         arguments.map(|argument| self.valid(*argument)).collect()
     }
