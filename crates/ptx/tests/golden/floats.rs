@@ -1,8 +1,6 @@
 //! Floating-point arithmetic in every rounding, flushing and saturation, with exact oracles; approximations within
 //! the errors that the ISA documents.
 
-mod doubles;
-
 use super::number::{BF16, F16, F32, Float, ROUNDS, Round, quotient, root, sum};
 use super::{Expect, Form, mask};
 
@@ -534,7 +532,7 @@ pub fn forms() -> Vec<Form> {
     single(&mut forms);
     halves(&mut forms);
     approximations(&mut forms);
-    doubles::add_forms(&mut forms);
+    super::doubles::add_forms(&mut forms);
     comparisons(&mut forms);
     forms
 }

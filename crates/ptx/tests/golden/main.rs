@@ -8,6 +8,7 @@ mod support;
 
 mod bits;
 mod conversions;
+mod doubles;
 mod floats;
 mod number;
 

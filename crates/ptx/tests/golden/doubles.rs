@@ -1,7 +1,7 @@
 //! Arithmetic of doubles in every rounding.
 
-use super::super::number::{ROUNDS, Round};
-use super::super::{Expect, Form};
+use super::number::{ROUNDS, Round};
+use super::{Expect, Form};
 
 /// Adds the forms. The nearest result is the host's; in other directions it is that or its neighbour, by the sign of the
 /// rounding error.
