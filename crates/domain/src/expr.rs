@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 /// The longest expression in bytes.
 const MAX_LENGTH: usize = 512;
 
-/// The names an expression may use, with their values.
-pub type Scope = BTreeMap<String, i64>;
+/// Values by name, for the names that an expression may use.
+pub type Bindings = BTreeMap<String, i64>;
 
 /// A parsed expression. Serialises as the text it was parsed from.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -163,16 +163,16 @@ impl Expr {
     ///
     /// # Errors
     /// Every [`ExprError`] except `Syntax` and `NotFinite`.
-    pub fn integer(&self, scope: &Scope) -> Result<i64, ExprError> {
-        self.integer_at(&self.root, scope)
+    pub fn integer(&self, bindings: &Bindings) -> Result<i64, ExprError> {
+        self.integer_at(&self.root, bindings)
     }
 
     /// The value as a finite `f64`.
     ///
     /// # Errors
     /// [`ExprError::UnknownName`], [`ExprError::NotFinite`].
-    pub fn scalar(&self, scope: &Scope) -> Result<f64, ExprError> {
-        let value = self.scalar_at(&self.root, scope)?;
+    pub fn scalar(&self, bindings: &Bindings) -> Result<f64, ExprError> {
+        let value = self.scalar_at(&self.root, bindings)?;
         if value.is_finite() {
             Ok(value)
         } else {
@@ -180,21 +180,21 @@ impl Expr {
         }
     }
 
-    fn integer_at(&self, node: &Node, scope: &Scope) -> Result<i64, ExprError> {
+    fn integer_at(&self, node: &Node, bindings: &Bindings) -> Result<i64, ExprError> {
         let overflow = || ExprError::Overflow(self.text.clone());
         let by_zero = || ExprError::DivisionByZero(self.text.clone());
         match node {
             Node::Integer(value) => Ok(*value),
             Node::Decimal(_) => Err(ExprError::NotInteger(self.text.clone())),
-            Node::Name(name) => self.lookup(name, scope),
+            Node::Name(name) => self.lookup(name, bindings),
             Node::Negate(inner) => self
-                .integer_at(inner, scope)?
+                .integer_at(inner, bindings)?
                 .checked_neg()
                 .ok_or_else(overflow),
             Node::Binary(operator, left, right) => {
                 let (left, right) = (
-                    self.integer_at(left, scope)?,
-                    self.integer_at(right, scope)?,
+                    self.integer_at(left, bindings)?,
+                    self.integer_at(right, bindings)?,
                 );
                 if let Some(truth) = operator.compare(&left, &right) {
                     return Ok(i64::from(truth));
@@ -211,13 +211,13 @@ impl Expr {
             }
             Node::Choice(parts) => {
                 let [condition, one, other] = parts.as_ref();
-                let holds = self.integer_at(condition, scope)? != 0;
-                self.integer_at(if holds { one } else { other }, scope)
+                let holds = self.integer_at(condition, bindings)? != 0;
+                self.integer_at(if holds { one } else { other }, bindings)
             }
             Node::Call(function, arguments) => {
                 let values = arguments
                     .iter()
-                    .map(|argument| self.integer_at(argument, scope))
+                    .map(|argument| self.integer_at(argument, bindings))
                     .collect::<Result<Vec<_>, _>>()?;
                 match (function, values.as_slice()) {
                     (Function::CeilingDivide, [_, 0]) => Err(by_zero()),
@@ -236,14 +236,17 @@ impl Expr {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "dims are far below 2^53")]
-    fn scalar_at(&self, node: &Node, scope: &Scope) -> Result<f64, ExprError> {
+    fn scalar_at(&self, node: &Node, bindings: &Bindings) -> Result<f64, ExprError> {
         Ok(match node {
             Node::Integer(value) => *value as f64,
             Node::Decimal(value) => *value,
-            Node::Name(name) => self.lookup(name, scope)? as f64,
-            Node::Negate(inner) => -self.scalar_at(inner, scope)?,
+            Node::Name(name) => self.lookup(name, bindings)? as f64,
+            Node::Negate(inner) => -self.scalar_at(inner, bindings)?,
             Node::Binary(operator, left, right) => {
-                let (left, right) = (self.scalar_at(left, scope)?, self.scalar_at(right, scope)?);
+                let (left, right) = (
+                    self.scalar_at(left, bindings)?,
+                    self.scalar_at(right, bindings)?,
+                );
                 if let Some(truth) = operator.compare(&left, &right) {
                     return Ok(f64::from(u8::from(truth)));
                 }
@@ -257,13 +260,13 @@ impl Expr {
             }
             Node::Choice(parts) => {
                 let [condition, one, other] = parts.as_ref();
-                let holds = self.scalar_at(condition, scope)? != 0.0;
-                self.scalar_at(if holds { one } else { other }, scope)?
+                let holds = self.scalar_at(condition, bindings)? != 0.0;
+                self.scalar_at(if holds { one } else { other }, bindings)?
             }
             Node::Call(function, arguments) => {
                 let values = arguments
                     .iter()
-                    .map(|argument| self.scalar_at(argument, scope))
+                    .map(|argument| self.scalar_at(argument, bindings))
                     .collect::<Result<Vec<_>, _>>()?;
                 match (function, values.as_slice()) {
                     (Function::CeilingDivide, [left, right]) => (left / right).ceil(),
@@ -277,14 +280,14 @@ impl Expr {
         })
     }
 
-    fn lookup(&self, name: &str, scope: &Scope) -> Result<i64, ExprError> {
-        scope
+    fn lookup(&self, name: &str, bindings: &Bindings) -> Result<i64, ExprError> {
+        bindings
             .get(name)
             .copied()
             .ok_or_else(|| ExprError::UnknownName {
                 name: name.to_owned(),
                 text: self.text.clone(),
-                known: scope
+                known: bindings
                     .keys()
                     .map(String::as_str)
                     .collect::<Vec<_>>()

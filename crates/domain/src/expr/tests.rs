@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-fn scope() -> Scope {
+fn bindings() -> Bindings {
     [("S", 127), ("D", 64), ("BLOCK_M", 32), ("ZERO", 0)]
         .into_iter()
         .map(|(name, value)| (name.to_owned(), value))
@@ -28,7 +28,7 @@ fn integers_follow_the_usual_rules() {
     ];
     for (text, value) in table {
         assert_eq!(
-            Expr::parse(text).unwrap().integer(&scope()),
+            Expr::parse(text).unwrap().integer(&bindings()),
             Ok(value),
             "{text}"
         );
@@ -37,7 +37,7 @@ fn integers_follow_the_usual_rules() {
 
 #[test]
 fn every_way_to_have_no_value_is_typed() {
-    let value = |text: &str| Expr::parse(text).unwrap().integer(&scope());
+    let value = |text: &str| Expr::parse(text).unwrap().integer(&bindings());
     assert!(matches!(
         value("S / ZERO"),
         Err(ExprError::DivisionByZero(_))
@@ -79,7 +79,7 @@ fn syntax_errors_say_where() {
 
 #[test]
 fn scalars_are_floating_and_finite() {
-    let value = |text: &str| Expr::parse(text).unwrap().scalar(&scope());
+    let value = |text: &str| Expr::parse(text).unwrap().scalar(&bindings());
     assert_eq!(value("1 / sqrt(D)"), Ok(0.125));
     assert_eq!(value("exp2(3) * 0.5"), Ok(4.0));
     assert!(matches!(value("1 / ZERO"), Err(ExprError::NotFinite(_))));
@@ -95,16 +95,16 @@ fn hostile_depth_is_an_error_not_a_crash() {
 proptest! {
     #[test]
     fn ceiling_division_is_the_smallest_multiple_not_below(a in 0_i64..1 << 40, b in 1_i64..1 << 20) {
-        let scope = Scope::from([("A".to_owned(), a), ("B".to_owned(), b)]);
-        let tiles = Expr::parse("cdiv(A, B)").unwrap().integer(&scope).unwrap();
+        let bindings = Bindings::from([("A".to_owned(), a), ("B".to_owned(), b)]);
+        let tiles = Expr::parse("cdiv(A, B)").unwrap().integer(&bindings).unwrap();
         prop_assert!(tiles * b >= a && (tiles - 1) * b < a);
     }
 
     #[test]
     fn no_text_panics(text in ".{0,80}") {
         if let Ok(expr) = Expr::parse(&text) {
-            let _ = expr.integer(&scope());
-            let _ = expr.scalar(&scope());
+            let _ = expr.integer(&bindings());
+            let _ = expr.scalar(&bindings());
         }
     }
 }

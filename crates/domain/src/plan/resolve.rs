@@ -8,7 +8,7 @@ use super::{
 };
 use crate::device::Limits;
 use crate::dtype::Dtype;
-use crate::expr::{Expr, Scope};
+use crate::expr::{Bindings, Expr};
 use crate::task::Task;
 
 /// The most bytes one workspace may have: 8 GiB.
@@ -46,19 +46,19 @@ impl LaunchPlan {
     ) -> Result<ResolvedPlan, Vec<PlanError>> {
         self.distinct_names(task, dims)
             .map_err(|error| vec![error])?;
-        let mut scope: Scope = self.constants.clone();
-        scope.extend(dims.clone());
-        scope.extend(
+        let mut bindings: Bindings = self.constants.clone();
+        bindings.extend(dims.clone());
+        bindings.extend(
             configuration
                 .iter()
                 .map(|(name, value)| (name.clone(), *value)),
         );
-        scope.insert(SM_COUNT.to_owned(), i64::from(limits.sm_count));
+        bindings.insert(SM_COUNT.to_owned(), i64::from(limits.sm_count));
         let resolver = Resolver {
             plan: self,
             task,
             dims,
-            scope,
+            bindings,
             limits,
         };
         let mut errors = Vec::new();
@@ -121,13 +121,13 @@ struct Resolver<'a> {
     plan: &'a LaunchPlan,
     task: &'a Task,
     dims: &'a BTreeMap<String, i64>,
-    scope: Scope,
+    bindings: Bindings,
     limits: &'a Limits,
 }
 
 impl Resolver<'_> {
     fn value(&self, place: &str, expr: &Expr) -> Result<i64, PlanError> {
-        expr.integer(&self.scope)
+        expr.integer(&self.bindings)
             .map_err(|source| PlanError::Expression {
                 place: place.to_owned(),
                 source,
@@ -262,7 +262,7 @@ impl Resolver<'_> {
                         })?;
                 return Ok(scalar.argument(value));
             }
-            if let Some(&value) = self.scope.get(name)
+            if let Some(&value) = self.bindings.get(name)
                 && !self.plan.workspaces.contains_key(name)
             {
                 return integer_argument(&format!("{place}: {name}"), value, Dtype::I32);
