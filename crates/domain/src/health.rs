@@ -125,9 +125,9 @@ pub struct HealthReadings {
 pub const FREE_SLACK: u64 = 64 << 20;
 /// Copies may be slower than they usually are by this share.
 pub const COPY_SLACK: f64 = 0.05;
-/// Probes that the usual speed of copies is taken from: the middle one of the last so many.
+/// Number of probes whose median is the usual speed of copies.
 const COPY_HISTORY: usize = 31;
-/// Copies are judged once so many probes are known.
+/// Number of probes before the speed of copies is judged.
 const MIN_COPY_HISTORY: usize = 5;
 /// Evaluations between two probes of a device that gives no reason for one.
 pub const JOBS_BETWEEN_PROBES: u32 = 100;
@@ -168,7 +168,7 @@ pub fn submission_digest(source: &str, configuration: &Configuration) -> Digest 
 
 /// Everything remembered of one device. It outlives the process that keeps it.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, ToSchema)]
-pub struct Record {
+pub struct DeviceRecord {
     /// The device's identity; a record of another device says nothing of this one.
     pub device: String,
     /// The device's condition.
@@ -189,7 +189,7 @@ pub struct Record {
     pub rates: Option<Rates>,
 }
 
-impl Record {
+impl DeviceRecord {
     /// A record of a device of which nothing is known.
     #[must_use]
     pub fn new(device: &str) -> Self {
@@ -304,8 +304,8 @@ mod tests {
         computed: true,
     };
 
-    fn known() -> Record {
-        let mut record = Record::new("GPU-1");
+    fn known() -> DeviceRecord {
+        let mut record = DeviceRecord::new("GPU-1");
         for _ in 0..MIN_COPY_HISTORY {
             record.examine(&USUAL).expect("nothing is unusual yet");
             record.record_healthy_probe(&USUAL);
@@ -376,7 +376,7 @@ mod tests {
             };
             assert!(record.examine(&slow).is_err(), "{speed}");
         }
-        assert!(Record::new("GPU-1").examine(&USUAL).is_ok());
+        assert!(DeviceRecord::new("GPU-1").examine(&USUAL).is_ok());
     }
 
     #[test]
@@ -426,7 +426,7 @@ mod tests {
         assert!(record.is_quarantined(&bad));
         assert!(!record.is_quarantined(&other));
         let text = serde_json::to_string(&record).expect("plain data");
-        let back: Record = serde_json::from_str(&text).expect("what was written");
+        let back: DeviceRecord = serde_json::from_str(&text).expect("what was written");
         assert_eq!(back, record);
     }
 }

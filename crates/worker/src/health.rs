@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use domain::digest::Digest;
-use domain::health::{HealthReport, Record};
+use domain::health::{DeviceRecord, HealthReport};
 
 /// Reads and writes the health record of one device.
 #[derive(Debug, Clone)]
@@ -37,12 +37,12 @@ impl HealthRecordFile {
 
     /// Reads the record. A file that cannot be parsed counts as none, because it was cut short or
     /// is of another version.
-    pub fn record(&self) -> Record {
+    pub fn record(&self) -> DeviceRecord {
         std::fs::read(&self.path)
             .ok()
-            .and_then(|text| serde_json::from_slice::<Record>(&text).ok())
+            .and_then(|text| serde_json::from_slice::<DeviceRecord>(&text).ok())
             .filter(|record| record.device == self.device)
-            .unwrap_or_else(|| Record::new(&self.device))
+            .unwrap_or_else(|| DeviceRecord::new(&self.device))
     }
 
     /// The part of the record that a service is told.
@@ -52,7 +52,7 @@ impl HealthRecordFile {
 
     /// Changes the record. A failed write is only logged, because the next probe finds the same
     /// again.
-    pub fn change<R>(&self, change: impl FnOnce(&mut Record) -> R) -> R {
+    pub fn change<R>(&self, change: impl FnOnce(&mut DeviceRecord) -> R) -> R {
         let _lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let mut record = self.record();
         let answer = change(&mut record);
@@ -62,7 +62,7 @@ impl HealthRecordFile {
         answer
     }
 
-    fn write(&self, record: &Record) -> io::Result<()> {
+    fn write(&self, record: &DeviceRecord) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("."));
         std::fs::create_dir_all(folder)?;
         let mut file = tempfile::NamedTempFile::new_in(folder)?;
@@ -82,7 +82,7 @@ mod tests {
     fn a_record_persists_and_belongs_to_one_device() {
         let folder = tempfile::tempdir().expect("a folder");
         let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
-        assert_eq!(keeper.record(), Record::new("GPU-1"));
+        assert_eq!(keeper.record(), DeviceRecord::new("GPU-1"));
         keeper.change(|record| record.quarantine("it forgets"));
         let again = HealthRecordFile::new(folder.path(), "GPU-1").record();
         assert!(matches!(again.condition, Condition::Quarantined { .. }));
@@ -96,6 +96,6 @@ mod tests {
         let keeper = HealthRecordFile::new(folder.path(), "GPU-1");
         keeper.change(|record| record.quarantine("it forgets"));
         std::fs::write(keeper.path(), "{\"device\":").expect("writes");
-        assert_eq!(keeper.record(), Record::new("GPU-1"));
+        assert_eq!(keeper.record(), DeviceRecord::new("GPU-1"));
     }
 }

@@ -47,15 +47,15 @@ pub fn judge_execution(
     if let Some(finding) = facts
         .findings
         .iter()
-        .min_by_key(|finding| rank(finding.kind))
+        .min_by_key(|finding| cause_rank(finding.kind))
     {
-        return Ok(Some(proved(finding, subject)));
+        return Ok(Some(verdict_of_finding(finding, subject)));
     }
     if let Some(fault) = &facts.fault {
         // The launch that an error belongs to has begun, unless it is the launch that was refused.
         let begun = fault.launch.is_some() && !fault.call.starts_with("cuLaunch");
         let launched = begun || !facts.launches.is_empty();
-        return reported(fault, launched, subject).map(Some);
+        return judge_driver_error(fault, launched, subject).map(Some);
     }
     if let Some(tensor) = facts.overrun.first() {
         return Ok(Some(Verdict::OutOfBounds {
@@ -72,7 +72,7 @@ pub fn judge_execution(
             tensor: tensor.clone(),
         }));
     }
-    follows_plan(facts, subject)?;
+    ensure_plan_was_followed(facts, subject)?;
     if facts.outlasted {
         return Ok(Some(Verdict::Timeout {
             stage: format!("{}, beside other blocks", subject.stage),
@@ -83,7 +83,7 @@ pub fn judge_execution(
         .unwritten
         .iter()
         .find(|unwritten| unwritten.elements > 0)
-        .map(|unwritten| never_written(unwritten, subject)))
+        .map(|unwritten| verdict_of_unwritten_output(unwritten, subject)))
 }
 
 /// The verdict on an execution of which the emulated device's findings alone may count, since another
@@ -100,8 +100,8 @@ pub fn judge_proven_findings(
         .findings
         .iter()
         .filter(|found| breaks_a_rule(found.kind));
-    let first = broken.min_by_key(|found| rank(found.kind))?;
-    Some(proved(first, subject))
+    let first = broken.min_by_key(|found| cause_rank(found.kind))?;
+    Some(verdict_of_finding(first, subject))
 }
 
 fn breaks_a_rule(kind: FindingKind) -> bool {
@@ -169,7 +169,7 @@ pub fn judge_repeat(
                 "{tensor} of case {case} depends on the order in which warps and blocks run; let one \
                  thread add up what is not exact, in a fixed order{ALLOWANCE}"
             );
-            depends(
+            verdict_of_dependence(
                 FindingKind::ScheduleDependent,
                 reason,
                 None,
@@ -183,7 +183,7 @@ pub fn judge_repeat(
                  fragment, which CUDA leaves open; store the fragment to shared memory before \
                  looking at elements by their place"
             );
-            depends(FindingKind::LayoutDependent, reason, line, tensor, subject)
+            verdict_of_dependence(FindingKind::LayoutDependent, reason, line, tensor, subject)
         }
         RepeatVariation::MemoryState => Verdict::UninitDependent {
             finding: None,
@@ -214,7 +214,7 @@ pub fn judge_spread(outputs: Verdict) -> Verdict {
 
 /// A finding for a dependence on an order or a layout that CUDA does not guarantee. The kernel is known
 /// only where the plan has one launch.
-fn depends(
+fn verdict_of_dependence(
     kind: FindingKind,
     reason: String,
     line: Option<u32>,
@@ -247,7 +247,7 @@ fn depends(
 }
 
 /// Causes first: the smaller the rank, the closer to the cause.
-fn rank(kind: FindingKind) -> u8 {
+fn cause_rank(kind: FindingKind) -> u8 {
     match kind {
         FindingKind::OutOfBoundsWrite => 0,
         FindingKind::OutOfBoundsRead => 1,
@@ -267,7 +267,7 @@ fn rank(kind: FindingKind) -> u8 {
 }
 
 /// The verdict on a finding, which is a proof.
-fn proved(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
+fn verdict_of_finding(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
     let own = finding.clone();
     let fault = |code, name: &str| Verdict::RuntimeFault {
         code,
@@ -319,7 +319,7 @@ pub fn can_kernel_cause(code: u32) -> bool {
 
 /// Judges an error of the driver. `launched` is true if a kernel of the candidate had been started.
 /// Codes are those of `CUresult`.
-fn reported(
+fn judge_driver_error(
     fault: &DeviceFault,
     launched: bool,
     subject: &ExecutionContext<'_>,
@@ -338,11 +338,13 @@ fn reported(
         }),
         // Invalid value, out of memory (of the threads' own), out of resources, cooperative launch
         // too large, not supported: refused before anything ran. An entry that is missing is the source's, too.
-        1 | 2 | 701 | 720 | 801 if launching => Ok(refused(fault, subject)),
-        500 if launching || fault.call == "cuModuleGetFunction" => Ok(refused(fault, subject)),
+        1 | 2 | 701 | 720 | 801 if launching => Ok(launch_rejected(fault, subject)),
+        500 if launching || fault.call == "cuModuleGetFunction" => {
+            Ok(launch_rejected(fault, subject))
+        }
         // Out of memory is the plan's doing only if its workspaces are what does not fit.
         2 if subject.plan.workspace_bytes() > tensor_bytes(subject.tensors) => {
-            Ok(refused(fault, subject))
+            Ok(launch_rejected(fault, subject))
         }
         // Invalid module text: the emulated device does not know the language of an image that a
         // real assembler accepted.
@@ -357,7 +359,7 @@ fn reported(
     }
 }
 
-fn refused(fault: &DeviceFault, subject: &ExecutionContext<'_>) -> Verdict {
+fn launch_rejected(fault: &DeviceFault, subject: &ExecutionContext<'_>) -> Verdict {
     let launch = fault
         .launch
         .map(|launch| format!("launch {}, ", launch + 1))
@@ -371,7 +373,7 @@ fn refused(fault: &DeviceFault, subject: &ExecutionContext<'_>) -> Verdict {
 }
 
 /// Checks that a complete execution made the plan's launches in order and left every output.
-fn follows_plan(
+fn ensure_plan_was_followed(
     facts: &ExecutionFacts,
     subject: &ExecutionContext<'_>,
 ) -> Result<(), InfrastructureFault> {
@@ -411,7 +413,10 @@ fn follows_plan(
     }
 }
 
-fn never_written(unwritten: &UnwrittenOutput, subject: &ExecutionContext<'_>) -> Verdict {
+fn verdict_of_unwritten_output(
+    unwritten: &UnwrittenOutput,
+    subject: &ExecutionContext<'_>,
+) -> Verdict {
     let extents = subject
         .tensors
         .iter()

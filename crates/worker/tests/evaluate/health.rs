@@ -3,7 +3,7 @@
 
 use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, EvaluationStage};
-use domain::health::{Condition, Record};
+use domain::health::{Condition, DeviceRecord};
 use domain::verdict::VerdictKind;
 use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
@@ -33,7 +33,7 @@ fn attempt(
     Ok(evaluation.verdict.kind())
 }
 
-fn record(lab: &Lab) -> Record {
+fn record(lab: &Lab) -> DeviceRecord {
     serde_json::from_slice(&std::fs::read(lab.health_record()).unwrap()).unwrap()
 }
 
