@@ -10,13 +10,13 @@ use serde::Deserialize;
 use toml::Spanned;
 
 #[derive(Deserialize)]
-struct Front {
+struct TunableTables {
     #[serde(default)]
-    tunables: BTreeMap<String, Declared>,
+    tunables: BTreeMap<String, DeclaredTunable>,
 }
 
 #[derive(Deserialize)]
-struct Declared {
+struct DeclaredTunable {
     value: Spanned<i64>,
 }
 
@@ -33,7 +33,7 @@ pub fn with_values(
     let mut text = source.text().to_owned();
     let start = text.find('\n').map_or(text.len(), |at| at + 1);
     let end = front_end(&text, start);
-    let front: Front = toml::from_str(&text[start..end]).map_err(|error| {
+    let front: TunableTables = toml::from_str(&text[start..end]).map_err(|error| {
         let message = decode_message::describe(error.message(), Syntax::Toml);
         Problem::whole(file, message, "write valid TOML")
     })?;

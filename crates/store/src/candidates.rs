@@ -93,7 +93,7 @@ impl Store {
         runs::open_state_of(&mut tx, run, "propose a candidate for").await?;
         let mut proposed = Vec::with_capacity(new.len());
         for candidate in new {
-            let ids = self.draw(|rng| Ids::generate(now, rng));
+            let ids = self.draw(|rng| ProposalIds::generate(now, rng));
             proposed.push(propose(&mut tx, run, candidate, &ids, now).await?);
         }
         self.commit_change(tx, CommitScope::Jobs(run)).await?;
@@ -124,13 +124,13 @@ impl Store {
 }
 
 /// Identities for the rows that a proposal may need.
-pub(crate) struct Ids {
+pub(crate) struct ProposalIds {
     pub(crate) candidate: CandidateId,
     pub(crate) job: JobId,
     pub(crate) evaluation: EvaluationId,
 }
 
-impl Ids {
+impl ProposalIds {
     pub(crate) fn generate(now: DateTime<Utc>, rng: &mut impl Rng) -> Self {
         Self {
             candidate: CandidateId::generate(now, rng),
@@ -144,7 +144,7 @@ async fn propose(
     tx: &mut Connection,
     run: RunId,
     new: &NewCandidate,
-    ids: &Ids,
+    ids: &ProposalIds,
     now: DateTime<Utc>,
 ) -> Result<Proposed, StoreError> {
     let id = ids.candidate;
@@ -174,7 +174,7 @@ async fn propose(
 pub(crate) async fn judge_or_enqueue(
     tx: &mut Connection,
     run: RunId,
-    ids: &Ids,
+    ids: &ProposalIds,
     original: Option<Uuid>,
     verdict: Option<&Evaluation>,
     now: DateTime<Utc>,

@@ -15,7 +15,7 @@ const LISTED: i64 = 1000;
 
 /// A line of steps that belong together: those on one file whose times may be compared.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Line {
+pub struct StepSeries {
     /// The checkout's folder.
     pub checkout: String,
     /// The file in it.
@@ -34,7 +34,7 @@ pub struct Line {
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewIteration {
     /// The line that it belongs to.
-    pub line: Line,
+    pub line: StepSeries,
     /// The branch that is checked out.
     pub branch: String,
     /// The commit at its tip.
@@ -123,7 +123,7 @@ pub struct BestKept {
 }
 
 #[derive(sqlx::FromRow)]
-struct Row {
+struct IterationRow {
     id: i64,
     number: i64,
     branch: String,
@@ -145,10 +145,10 @@ struct Row {
     created_at: i64,
 }
 
-impl TryFrom<Row> for Iteration {
+impl TryFrom<IterationRow> for Iteration {
     type Error = StoreError;
 
-    fn try_from(row: Row) -> Result<Self, StoreError> {
+    fn try_from(row: IterationRow) -> Result<Self, StoreError> {
         let row_ref = RowRef::new("iterations", row.id);
         let state = match row.state.as_str() {
             "planned" => IterationState::Planned,
@@ -270,7 +270,7 @@ impl Store {
     ///
     /// # Errors
     /// The database fails.
-    pub async fn best_kept(&self, line: &Line) -> Result<Option<BestKept>, StoreError> {
+    pub async fn best_kept(&self, line: &StepSeries) -> Result<Option<BestKept>, StoreError> {
         let best: Option<(f64, Option<String>)> = query_as(
             "SELECT speedup, commit_id FROM iterations WHERE checkout = $1 AND path = $2 \
              AND task_version = $3 AND evaluator = $4 AND device = $5 AND modelled = $6 \
@@ -319,7 +319,7 @@ impl Store {
         checkout: &str,
         path: &str,
     ) -> Result<Vec<Iteration>, StoreError> {
-        let rows: Vec<Row> = query_as(
+        let rows: Vec<IterationRow> = query_as(
             "SELECT id, number, branch, base, task, task_version, device, modelled, hypothesis, \
              expected, speedup, gain, decision, reason, state, refusal, commit_id, revert_id, \
              created_at FROM (SELECT * FROM iterations WHERE checkout = $1 AND path = $2 \

@@ -47,7 +47,7 @@ pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft
 pub use candidates::{NewCandidate, Proposed};
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
-pub use iterations::{BestKept, Iteration, IterationState, Line, NewIteration};
+pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};
 pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};

@@ -74,7 +74,7 @@ struct OutlineRow {
 }
 
 #[derive(sqlx::FromRow)]
-struct RunRow {
+struct SnapshotRow {
     request: String,
     state: String,
     state_detail: String,
@@ -216,7 +216,7 @@ impl Store {
         let settled = leading(&known, settled);
         known.truncate(settled);
         let mut view = self.view().await?;
-        let row: Option<RunRow> = query_as(
+        let row: Option<SnapshotRow> = query_as(
             "SELECT request, state, state_detail, task_content, elapsed, finish_requested \
              FROM runs WHERE id = $1",
         )

@@ -388,7 +388,7 @@ async fn summary(
 }
 
 #[derive(sqlx::FromRow)]
-struct RunRow {
+struct RunViewRow {
     name: String,
     version: String,
     request: String,
@@ -405,7 +405,7 @@ pub(crate) async fn run_view(
     connection: &mut Connection,
     run: RunId,
 ) -> Result<RunView, StoreError> {
-    let row: Option<RunRow> = query_as(
+    let row: Option<RunViewRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
          r.updated_at, r.elapsed, r.unpromoted, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1) \
          - (SELECT COUNT(*) FROM calls k JOIN candidates c ON c.id = k.candidate \

@@ -23,7 +23,7 @@ const MAX_TOKENS: u64 = 1_000_000_000;
 
 /// The parts of a request's body.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Ask<'a> {
+pub(super) struct RequestFields<'a> {
     pub(super) prompt: &'a Prompt,
     /// The server's name for the model.
     pub(super) model: &'a str,
@@ -128,7 +128,7 @@ pub(super) trait Dialect: fmt::Debug + Send + Sync {
     fn headers(&self, key: Option<&Key>) -> HeaderMap;
 
     /// The body of a request.
-    fn body(&self, ask: &Ask<'_>) -> Value;
+    fn body(&self, ask: &RequestFields<'_>) -> Value;
 
     /// A parser for one streamed reply.
     fn stream_parser(&self) -> Box<dyn StreamParser>;

@@ -12,11 +12,11 @@ use tokio::sync::OnceCell;
 use tokio::time::{Instant, timeout_at};
 
 use super::config::{HttpConfig, Temperature, TokenLimitField, is_loopback};
-use super::dialect::{self, Answer, Ask, EventKind, NoAnswer};
+use super::dialect::{self, Answer, EventKind, NoAnswer, RequestFields};
 use super::error::{LlmError, ModelServer, Phase};
 use super::failure::{Report, printable};
 use super::key::Key;
-use super::lessons::{Lessons, Sent};
+use super::lessons::{RefusedFields, SentFields};
 use super::pace::Pace;
 use super::retry::{Pauses, retry_after};
 use super::sse::Decoder;
@@ -36,7 +36,7 @@ pub(super) struct HttpModel {
     client: OnceCell<Client>,
     pace: Pace,
     pauses: Pauses,
-    lessons: Mutex<Lessons>,
+    lessons: Mutex<RefusedFields>,
 }
 
 /// The reason why one attempt gave no reply.
@@ -87,7 +87,7 @@ impl HttpModel {
         self.config.key.read().err().map(|error| error.to_string())
     }
 
-    fn lessons(&self) -> std::sync::MutexGuard<'_, Lessons> {
+    fn lessons(&self) -> std::sync::MutexGuard<'_, RefusedFields> {
         self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -208,7 +208,7 @@ impl HttpModel {
             .map_or(most, |wanted| wanted.min(most))
     }
 
-    fn body(&self, request: &CallRequest) -> (Vec<u8>, Sent) {
+    fn body(&self, request: &CallRequest) -> (Vec<u8>, SentFields) {
         let config = &self.config;
         let lessons = *self.lessons();
         let features = config.dialect.features();
@@ -222,7 +222,7 @@ impl HttpModel {
             .token_limit_field
             .or(lessons.token_limit_field)
             .unwrap_or(TokenLimitField::MaxTokens);
-        let ask = Ask {
+        let ask = RequestFields {
             prompt: &request.prompt,
             model: &config.model,
             temperature,
@@ -234,7 +234,7 @@ impl HttpModel {
             count_stream: !lessons.no_stream_count,
             extra: &config.extra,
         };
-        let sent = Sent {
+        let sent = SentFields {
             temperature: ask.temperature.is_some(),
             seed: ask.seed.is_some(),
             stream_count: features.counts_stream_on_request && ask.stream && ask.count_stream,
@@ -248,7 +248,7 @@ impl HttpModel {
         &self,
         mut exchange: Exchange<'_>,
         response: Response,
-        sent: Sent,
+        sent: SentFields,
         key: Option<&Key>,
     ) -> AttemptError {
         let status = response.status();

@@ -6,7 +6,7 @@ use super::failure::Report;
 
 /// The changes to requests that a server's refusals require.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Lessons {
+pub(super) struct RefusedFields {
     pub(super) no_temperature: bool,
     pub(super) no_seed: bool,
     /// Streams are not asked to count their tokens.
@@ -16,7 +16,7 @@ pub(super) struct Lessons {
 
 /// The fields of a request that a server may refuse.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Sent {
+pub(super) struct SentFields {
     pub(super) temperature: bool,
     pub(super) seed: bool,
     pub(super) stream_count: bool,
@@ -24,9 +24,9 @@ pub(super) struct Sent {
     pub(super) token_limit_field: Option<TokenLimitField>,
 }
 
-impl Lessons {
+impl RefusedFields {
     /// Learns from a refusal. Returns true if the next request will differ.
-    pub(super) fn learn(&mut self, sent: Sent, report: &Report) -> bool {
+    pub(super) fn learn(&mut self, sent: SentFields, report: &Report) -> bool {
         if !matches!(report.status, 400 | 422) {
             return false;
         }
@@ -124,18 +124,18 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 mod tests {
     use super::*;
 
-    const ALL: Sent = Sent {
+    const ALL: SentFields = SentFields {
         temperature: true,
         seed: true,
         stream_count: true,
         token_limit_field: Some(TokenLimitField::MaxTokens),
     };
 
-    fn learned(status: u16, body: &str, sent: Sent) -> Vec<String> {
-        let mut lessons = Lessons::default();
+    fn learned(status: u16, body: &str, sent: SentFields) -> Vec<String> {
+        let mut lessons = RefusedFields::default();
         let report = Report::of_response(status, body.as_bytes());
         let has_learned = lessons.learn(sent, &report);
-        assert_eq!(has_learned, lessons != Lessons::default(), "{body}");
+        assert_eq!(has_learned, lessons != RefusedFields::default(), "{body}");
         lessons.words()
     }
 
@@ -200,20 +200,20 @@ mod tests {
 
     #[test]
     fn nothing_is_learned_about_a_field_that_was_not_sent_or_from_two_refusals_that_contradict() {
-        let none = Sent {
+        let none = SentFields {
             temperature: false,
             ..ALL
         };
         let body = r#"{"error":{"message":"no","param":"temperature"}}"#;
         assert!(learned(400, body, none).is_empty());
 
-        let mut lessons = Lessons::default();
+        let mut lessons = RefusedFields::default();
         let refusal = |field: &str| {
             let body = format!(r#"{{"error":{{"message":"unsupported","param":"{field}"}}}}"#);
             Report::of_response(400, body.as_bytes())
         };
         assert!(lessons.learn(ALL, &refusal("max_tokens")));
-        let second = Sent {
+        let second = SentFields {
             token_limit_field: Some(TokenLimitField::MaxCompletionTokens),
             ..ALL
         };

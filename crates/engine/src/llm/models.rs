@@ -21,16 +21,16 @@ use super::http::HttpModel;
 /// A model whose entry has not changed keeps its limits and what its server has taught. While the
 /// file has defects, the last models without any stay in use.
 #[derive(Clone, Default)]
-pub struct Models(Arc<Shared>);
+pub struct Models(Arc<SharedModels>);
 
 #[derive(Default)]
-struct Shared {
-    source: Option<Source>,
-    loaded: Mutex<Loaded>,
+struct SharedModels {
+    source: Option<ModelsFile>,
+    loaded: Mutex<LoadedFile>,
 }
 
 /// The source of the models.
-struct Source {
+struct ModelsFile {
     /// The first of these that is a file is read.
     paths: Vec<PathBuf>,
     /// True if a missing file is a defect, false if it means no models.
@@ -40,18 +40,18 @@ struct Source {
 
 /// The models as they were read last.
 #[derive(Default)]
-struct Loaded {
-    entries: Arc<Entries>,
+struct LoadedFile {
+    entries: Arc<ModelsByName>,
     /// The file's text, whether or not it has defects; none where there is no file.
     text: Option<(PathBuf, String)>,
     /// The defects because of which an earlier version of the file is in use.
     defects: Option<Problems>,
 }
 
-type Entries = BTreeMap<String, Entry>;
+type ModelsByName = BTreeMap<String, LoadedModel>;
 
 #[derive(Clone)]
-struct Entry {
+struct LoadedModel {
     view: ModelView,
     llm: Arc<dyn Llm>,
     /// The same model where it is one behind HTTP.
@@ -73,7 +73,7 @@ impl Models {
     /// # Errors
     /// Every defect with its line.
     pub fn read(path: &Path, jitter_seed: u64) -> Result<Self, Problems> {
-        Self::open(Source {
+        Self::open(ModelsFile {
             paths: vec![path.to_owned()],
             required: true,
             jitter_seed,
@@ -86,19 +86,19 @@ impl Models {
     /// # Errors
     /// Every defect with its line.
     pub fn find(paths: Vec<PathBuf>, jitter_seed: u64) -> Result<Self, Problems> {
-        Self::open(Source {
+        Self::open(ModelsFile {
             paths,
             required: false,
             jitter_seed,
         })
     }
 
-    fn open(source: Source) -> Result<Self, Problems> {
-        let mut loaded = Loaded::default();
+    fn open(source: ModelsFile) -> Result<Self, Problems> {
+        let mut loaded = LoadedFile::default();
         loaded.refresh(&source);
         match loaded.defects.take() {
             Some(defects) => Err(defects),
-            None => Ok(Self(Arc::new(Shared {
+            None => Ok(Self(Arc::new(SharedModels {
                 source: Some(source),
                 loaded: Mutex::new(loaded),
             }))),
@@ -110,7 +110,7 @@ impl Models {
         let entry = |(view, llm): (ModelView, _)| {
             let name = view.name.clone();
             let (http, command) = (None, None);
-            let entry = Entry {
+            let entry = LoadedModel {
                 view,
                 llm,
                 http,
@@ -118,11 +118,11 @@ impl Models {
             };
             (name, entry)
         };
-        let loaded = Loaded {
+        let loaded = LoadedFile {
             entries: Arc::new(models.into_iter().map(entry).collect()),
-            ..Loaded::default()
+            ..LoadedFile::default()
         };
-        Self(Arc::new(Shared {
+        Self(Arc::new(SharedModels {
             source: None,
             loaded: Mutex::new(loaded),
         }))
@@ -166,11 +166,11 @@ impl Models {
         entries.get(name).and_then(|entry| entry.http.clone())
     }
 
-    fn entries(&self) -> Arc<Entries> {
+    fn entries(&self) -> Arc<ModelsByName> {
         Arc::clone(&self.loaded().entries)
     }
 
-    fn loaded(&self) -> MutexGuard<'_, Loaded> {
+    fn loaded(&self) -> MutexGuard<'_, LoadedFile> {
         let mut loaded = self.0.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(source) = &self.0.source {
             loaded.refresh(source);
@@ -179,7 +179,7 @@ impl Models {
     }
 }
 
-impl Source {
+impl ModelsFile {
     /// The file with its text; none where there is no file and none is required.
     fn text(&self) -> Result<Option<(PathBuf, String)>, Problems> {
         let found = self.paths.iter().find(|path| path.is_file());
@@ -192,14 +192,14 @@ impl Source {
     }
 }
 
-impl Loaded {
+impl LoadedFile {
     /// Reads the file again if its text has changed since it was read last.
-    fn refresh(&mut self, source: &Source) {
+    fn refresh(&mut self, source: &ModelsFile) {
         let read = match source.text() {
             Ok(text) if text == self.text => return,
             Ok(None) => {
                 self.text = None;
-                Ok(Entries::new())
+                Ok(ModelsByName::new())
             }
             Ok(Some((path, text))) => {
                 let read = entries(&path, &text, source.jitter_seed, &self.entries);
@@ -235,8 +235,8 @@ fn entries(
     path: &Path,
     text: &str,
     jitter_seed: u64,
-    known: &Entries,
-) -> Result<Entries, Problems> {
+    known: &ModelsByName,
+) -> Result<ModelsByName, Problems> {
     let name = path.display().to_string();
     let folder = path.parent().unwrap_or(Path::new(""));
     let mut entries = BTreeMap::new();
@@ -262,7 +262,7 @@ fn entries(
     }
 }
 
-fn ask_over_http(config: HttpConfig, seed: u64, known: &Entries) -> Entry {
+fn ask_over_http(config: HttpConfig, seed: u64, known: &ModelsByName) -> LoadedModel {
     let view = config.view();
     let same = known.get(&view.name).filter(|entry| {
         let http = entry.http.as_ref();
@@ -272,7 +272,7 @@ fn ask_over_http(config: HttpConfig, seed: u64, known: &Entries) -> Entry {
         return same.clone();
     }
     let model = Arc::new(HttpModel::new(config, seed));
-    Entry {
+    LoadedModel {
         view,
         llm: Arc::clone(&model) as Arc<dyn Llm>,
         http: Some(model),
@@ -280,7 +280,7 @@ fn ask_over_http(config: HttpConfig, seed: u64, known: &Entries) -> Entry {
     }
 }
 
-fn ask_program(config: CommandConfig, known: &Entries) -> Entry {
+fn ask_program(config: CommandConfig, known: &ModelsByName) -> LoadedModel {
     let program = config.program.join(" ");
     let view = config.common.view("command", program, None);
     let same = known.get(&view.name).filter(|entry| {
@@ -291,7 +291,7 @@ fn ask_program(config: CommandConfig, known: &Entries) -> Entry {
         return same.clone();
     }
     let model = Arc::new(CommandModel::new(config));
-    Entry {
+    LoadedModel {
         view,
         llm: Arc::clone(&model) as Arc<dyn Llm>,
         http: None,
@@ -306,7 +306,7 @@ fn text(name: &str, path: &Path) -> Result<String, Problems> {
     })
 }
 
-fn play(config: &CassetteConfig) -> Result<Entry, Problems> {
+fn play(config: &CassetteConfig) -> Result<LoadedModel, Problems> {
     let name = config.file.display().to_string();
     let recording = Recording::parse(&name, &text(&name, &config.file)?)?;
     let first = recording.calls().next();
@@ -314,7 +314,7 @@ fn play(config: &CassetteConfig) -> Result<Entry, Problems> {
     let mut view = config.common.view("cassette", model, None);
     view.price = view.price.or(first.and_then(|call| call.price));
     let player = RecordedModel::new(view.name.clone(), recording, config.prompts);
-    Ok(Entry {
+    Ok(LoadedModel {
         view,
         llm: Arc::new(player),
         http: None,

@@ -57,7 +57,7 @@ impl Pace {
 /// A token bucket with a capacity of one minute, served in the order of arrival.
 #[derive(Debug)]
 struct Bucket {
-    level: Mutex<Level>,
+    level: Mutex<BucketLevel>,
     /// Held by the request that waits for the bucket to fill; the others queue for it.
     turn: tokio::sync::Mutex<()>,
 }
@@ -65,7 +65,7 @@ struct Bucket {
 impl Bucket {
     fn new(per_minute: u64) -> Self {
         Self {
-            level: Mutex::new(Level::full(per_minute, Instant::now())),
+            level: Mutex::new(BucketLevel::full(per_minute, Instant::now())),
             turn: tokio::sync::Mutex::default(),
         }
     }
@@ -85,20 +85,20 @@ impl Bucket {
         self.level().give_back(amount);
     }
 
-    fn level(&self) -> MutexGuard<'_, Level> {
+    fn level(&self) -> MutexGuard<'_, BucketLevel> {
         self.level.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The level of a bucket at one time. It holds a minute's worth and fills at a constant rate.
 #[derive(Debug)]
-struct Level {
+struct BucketLevel {
     per_minute: f64,
     amount: f64,
     at: Instant,
 }
 
-impl Level {
+impl BucketLevel {
     fn full(per_minute: u64, at: Instant) -> Self {
         let per_minute = per_minute as f64;
         Self {
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     /// When `count` takers of `amount` each are served, in milliseconds from the start.
-    fn served(level: &mut Level, start: Instant, amount: u64, count: usize) -> Vec<u128> {
+    fn served(level: &mut BucketLevel, start: Instant, amount: u64, count: usize) -> Vec<u128> {
         let mut now = level.at;
         let mut times = Vec::new();
         for _ in 0..count {
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_minute_lets_its_number_through_and_the_next_ones_wait_their_share() {
         let start = Instant::now();
-        let mut level = Level::full(6, start);
+        let mut level = BucketLevel::full(6, start);
         let times = served(&mut level, start, 1, 9);
         assert_eq!(times, [0, 0, 0, 0, 0, 0, 10_000, 20_000, 30_000]);
     }
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn what_was_not_used_is_given_back_and_never_more_than_fits() {
         let start = Instant::now();
-        let mut level = Level::full(6_000, start);
+        let mut level = BucketLevel::full(6_000, start);
         assert_eq!(served(&mut level, start, 6_000, 1), [0]);
         level.give_back(5_000);
         assert_eq!(served(&mut level, start, 5_000, 1), [0]);
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn more_than_the_limit_waits_for_a_full_minute_and_then_goes() {
         let start = Instant::now();
-        let mut level = Level::full(100, start);
+        let mut level = BucketLevel::full(100, start);
         assert_eq!(served(&mut level, start, 1_000, 2), [0, 60_000]);
     }
 

@@ -7,9 +7,9 @@ use domain::api::{EventKind, RunState};
 use domain::id::{CallId, CandidateId, RunId};
 use sqlx::{query, query_as, query_scalar};
 
-use super::rows::AskedRow;
+use super::rows::CallStateRow;
 use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
-use crate::candidates::{self, Ids};
+use crate::candidates::{self, ProposalIds};
 use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
@@ -30,14 +30,15 @@ impl Store {
         effect: &AnswerEffect,
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
-        let (ids, next) = self.draw(|rng| (Ids::generate(now, rng), CallId::generate(now, rng)));
+        let (ids, next) =
+            self.draw(|rng| (ProposalIds::generate(now, rng), CallId::generate(now, rng)));
         let mut tx = self.begin().await?;
-        let asked = asked(&mut tx, call).await?;
-        if asked.answered {
+        let call_state = read_call_state(&mut tx, call).await?;
+        if call_state.answered {
             return Ok(false);
         }
         let source = match effect {
-            AnswerEffect::Written { text, .. } if asked.pending => {
+            AnswerEffect::Written { text, .. } if call_state.pending => {
                 Some(texts::put(&mut tx, &text.source, &[]).await?)
             }
             _ => None,
@@ -47,23 +48,24 @@ impl Store {
         write_answer(&mut tx, call, answer, reply, effect, now).await?;
         count_answer(&mut tx, call).await?;
         let replied = EventKind::Replied {
-            candidate: asked.candidate,
-            ordinal: asked.ordinal,
-            model: asked.model.clone(),
+            candidate: call_state.candidate,
+            ordinal: call_state.ordinal,
+            model: call_state.model.clone(),
             tokens: answer.usage.total(),
             cost: answer.cost,
             unusable: effect.unusable().map(str::to_owned),
         };
-        events::record(&mut tx, asked.run, &replied, now).await?;
-        let counted = asked.pending;
+        events::record(&mut tx, call_state.run, &replied, now).await?;
+        let counted = call_state.pending;
         if counted {
-            let ids = Ids {
-                candidate: asked.candidate,
+            let ids = ProposalIds {
+                candidate: call_state.candidate,
                 ..ids
             };
-            apply_answer(&mut tx, &asked, source, ids, next, effect, now).await?;
+            apply_answer(&mut tx, &call_state, source, ids, next, effect, now).await?;
         }
-        self.commit_change(tx, CommitScope::Jobs(asked.run)).await?;
+        self.commit_change(tx, CommitScope::Jobs(call_state.run))
+            .await?;
         Ok(counted)
     }
 
@@ -81,8 +83,8 @@ impl Store {
         now: DateTime<Utc>,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let asked = asked(&mut tx, call).await?;
-        if asked.answered || !asked.pending {
+        let call_state = read_call_state(&mut tx, call).await?;
+        if call_state.answered || !call_state.pending {
             return Ok(());
         }
         query(
@@ -98,17 +100,17 @@ impl Store {
         let in_a_row: i64 = query_scalar(
             "UPDATE runs SET unanswered = unanswered + 1 WHERE id = $1 RETURNING unanswered",
         )
-        .bind(asked.run.uuid())
+        .bind(call_state.run.uuid())
         .fetch_one(&mut *tx)
         .await
         .context("count a failed call")?;
         let unanswered = EventKind::Unanswered {
-            candidate: asked.candidate,
-            model: asked.model.clone(),
+            candidate: call_state.candidate,
+            model: call_state.model.clone(),
             reason: reason.to_owned(),
         };
-        events::record(&mut tx, asked.run, &unanswered, now).await?;
-        let state = runs::state_of(&mut tx, asked.run).await?;
+        events::record(&mut tx, call_state.run, &unanswered, now).await?;
+        let state = runs::state_of(&mut tx, call_state.run).await?;
         if state == RunState::Running && (permanent || in_a_row >= i64::from(MAX_UNANSWERED)) {
             let times = if permanent {
                 String::new()
@@ -116,9 +118,12 @@ impl Store {
                 format!(" ({in_a_row} times in a row)")
             };
             let paused = RunState::Paused {
-                reason: format!("model {} does not answer{times}: {reason}", asked.model),
+                reason: format!(
+                    "model {} does not answer{times}: {reason}",
+                    call_state.model
+                ),
             };
-            runs::set_state(&mut tx, asked.run, &paused, now).await?;
+            runs::set_state(&mut tx, call_state.run, &paused, now).await?;
         }
         self.commit(tx).await
     }
@@ -134,7 +139,7 @@ impl AnswerEffect {
 }
 
 /// A call with its candidate's state.
-struct Asked {
+struct CallState {
     run: RunId,
     candidate: CandidateId,
     ordinal: u32,
@@ -145,8 +150,8 @@ struct Asked {
     pending: bool,
 }
 
-async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
-    let row: Option<AskedRow> = query_as(
+async fn read_call_state(tx: &mut Connection, call: CallId) -> Result<CallState, StoreError> {
+    let row: Option<CallStateRow> = query_as(
         "SELECT k.run, k.candidate, c.ordinal, k.turn, k.model, k.answered_at, c.state \
          FROM calls k JOIN candidates c ON c.id = k.candidate WHERE k.id = $1",
     )
@@ -159,7 +164,7 @@ async fn asked(tx: &mut Connection, call: CallId) -> Result<Asked, StoreError> {
         id: call.to_string(),
     })?;
     let row_ref = RowRef::new("calls", call);
-    Ok(Asked {
+    Ok(CallState {
         run: RunId::from(row.run),
         candidate: CandidateId::from(row.candidate),
         ordinal: row_ref.number("ordinal", row.ordinal)?,
@@ -239,21 +244,21 @@ async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreErro
 /// Applies an answer to the candidate that waits for it.
 async fn apply_answer(
     tx: &mut Connection,
-    asked: &Asked,
+    call_state: &CallState,
     source: Option<TextId>,
-    ids: Ids,
+    ids: ProposalIds,
     next: CallId,
     effect: &AnswerEffect,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     match effect {
         AnswerEffect::Written { text, .. } => {
-            let original = candidates::original(tx, asked.run, text.digest).await?;
+            let original = candidates::original(tx, call_state.run, text.digest).await?;
             query(
                 "UPDATE candidates SET title = $2, source_text = $3, digest = $4, configuration = $5, \
                  idea = $6, state = $7, duplicate_of = $8 WHERE id = $1",
             )
-            .bind(asked.candidate.uuid())
+            .bind(call_state.candidate.uuid())
             .bind(&text.title)
             .bind(source)
             .bind(text.digest.map(|digest| digest.to_string()))
@@ -269,22 +274,22 @@ async fn apply_answer(
             .await
             .context("record what a model wrote")?;
             let verdict = text.verdict.as_deref();
-            candidates::judge_or_enqueue(tx, asked.run, &ids, original, verdict, now).await
+            candidates::judge_or_enqueue(tx, call_state.run, &ids, original, verdict, now).await
         }
         AnswerEffect::AskAgain { call, .. } => {
             insert_call(
                 tx,
                 next,
-                asked.run,
-                asked.candidate,
-                asked.turn + 1,
+                call_state.run,
+                call_state.candidate,
+                call_state.turn + 1,
                 call,
                 now,
             )
             .await
         }
         AnswerEffect::Unusable { verdict, .. } => {
-            candidates::judge_or_enqueue(tx, asked.run, &ids, None, Some(verdict), now).await
+            candidates::judge_or_enqueue(tx, call_state.run, &ids, None, Some(verdict), now).await
         }
     }
 }

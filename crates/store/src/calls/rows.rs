@@ -171,7 +171,7 @@ impl CallRow {
 
 /// A call with its candidate's state.
 #[derive(sqlx::FromRow)]
-pub(super) struct AskedRow {
+pub(super) struct CallStateRow {
     pub(super) run: Uuid,
     pub(super) candidate: Uuid,
     pub(super) ordinal: i64,

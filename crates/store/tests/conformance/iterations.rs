@@ -2,12 +2,12 @@
 
 use domain::digest::Digest;
 use domain::iteration::Decision;
-use store::{BestKept, IterationState, Line, NewIteration};
+use store::{BestKept, IterationState, NewIteration, StepSeries};
 
 use crate::fixture::{Lab, at, unread};
 
-fn line(device: &str) -> Line {
-    Line {
+fn line(device: &str) -> StepSeries {
+    StepSeries {
         checkout: "/home/own".to_owned(),
         path: "k.cu".to_owned(),
         task_version: Digest::of("version"),
@@ -17,7 +17,7 @@ fn line(device: &str) -> Line {
     }
 }
 
-fn step(line: &Line, speedup: Option<f64>, decision: Decision) -> NewIteration {
+fn step(line: &StepSeries, speedup: Option<f64>, decision: Decision) -> NewIteration {
     NewIteration {
         line: line.clone(),
         branch: "work".to_owned(),

@@ -64,7 +64,7 @@ const OURS: &[&str] = &[
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Raw {
+struct ModelTable {
     api: Spanned<String>,
     endpoint: Option<Spanned<String>>,
     model: Option<Spanned<String>>,
@@ -201,7 +201,7 @@ impl Reader<'_> {
             let fix = "use at most 64 letters, digits, '-', '_' and '.'";
             self.report(name, "not a model's name", fix);
         }
-        let raw = match Raw::deserialize(ValueDeserializer::from(value)) {
+        let raw = match ModelTable::deserialize(ValueDeserializer::from(value)) {
             Ok(raw) => raw,
             Err(error) => {
                 self.report_syntax(&error, name.span().start);
@@ -234,7 +234,7 @@ impl Reader<'_> {
         None
     }
 
-    fn common(&mut self, name: &str, raw: &Raw) -> CommonSettings {
+    fn common(&mut self, name: &str, raw: &ModelTable) -> CommonSettings {
         let context_tokens = self.positive(&raw.context_tokens).unwrap_or(CONTEXT_TOKENS);
         let max_output_tokens = self
             .positive(&raw.max_output_tokens)
@@ -266,7 +266,7 @@ impl Reader<'_> {
     fn http(
         &mut self,
         name: &Spanned<impl AsRef<str>>,
-        raw: Raw,
+        raw: ModelTable,
         common: CommonSettings,
         dialect: &'static dyn Dialect,
     ) -> Option<ModelConfig> {
@@ -354,7 +354,7 @@ impl Reader<'_> {
     fn cassette(
         &mut self,
         name: &Spanned<impl AsRef<str>>,
-        raw: &Raw,
+        raw: &ModelTable,
         common: CommonSettings,
     ) -> Option<ModelConfig> {
         self.belongs(&raw.timeouts, "timeouts", &names_of(|_| true));
@@ -381,7 +381,7 @@ impl Reader<'_> {
     fn command(
         &mut self,
         name: &Spanned<impl AsRef<str>>,
-        raw: &Raw,
+        raw: &ModelTable,
         common: CommonSettings,
     ) -> Option<ModelConfig> {
         self.belongs(&raw.file, "file", CASSETTE);
@@ -413,7 +413,7 @@ impl Reader<'_> {
     }
 
     /// Reports the settings that only a model behind HTTP has.
-    fn belongs_to_http(&mut self, raw: &Raw) {
+    fn belongs_to_http(&mut self, raw: &ModelTable) {
         let http = names_of(|_| true);
         let http = http.as_str();
         self.belongs(&raw.endpoint, "endpoint", http);
@@ -486,7 +486,7 @@ impl Reader<'_> {
         }
     }
 
-    fn key(&mut self, raw: &Raw) -> KeySource {
+    fn key(&mut self, raw: &ModelTable) -> KeySource {
         match (&raw.key_env, &raw.key_file) {
             (None, None) => KeySource::None,
             (Some(_), Some(file)) => {

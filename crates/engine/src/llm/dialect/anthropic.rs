@@ -6,7 +6,7 @@ use reqwest::header::{HeaderMap, HeaderValue};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Ask, Dialect, EventKind, Features, NoAnswer, StreamParser, count, name, parse,
+    Answer, Dialect, EventKind, Features, NoAnswer, RequestFields, StreamParser, count, name, parse,
 };
 use crate::llm::ReplyEnd;
 use crate::llm::key::Key;
@@ -54,7 +54,7 @@ impl Dialect for Anthropic {
         headers
     }
 
-    fn body(&self, ask: &Ask<'_>) -> Value {
+    fn body(&self, ask: &RequestFields<'_>) -> Value {
         let messages: Vec<Value> = ask
             .prompt
             .messages

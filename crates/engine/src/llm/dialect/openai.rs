@@ -7,7 +7,7 @@ use reqwest::header::{AUTHORIZATION, HeaderMap};
 use serde_json::{Map, Value, json};
 
 use super::{
-    Answer, Ask, Dialect, EventKind, Features, NoAnswer, StreamParser, count, name, parse,
+    Answer, Dialect, EventKind, Features, NoAnswer, RequestFields, StreamParser, count, name, parse,
 };
 use crate::llm::ReplyEnd;
 use crate::llm::key::Key;
@@ -48,7 +48,7 @@ impl Dialect for OpenAi {
         authorization.into_iter().collect()
     }
 
-    fn body(&self, ask: &Ask<'_>) -> Value {
+    fn body(&self, ask: &RequestFields<'_>) -> Value {
         let system = (!ask.prompt.system.is_empty())
             .then(|| json!({ "role": "system", "content": ask.prompt.system }));
         let said = ask.prompt.messages.iter().map(|message| {

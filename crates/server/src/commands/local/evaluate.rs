@@ -9,7 +9,7 @@ use domain::iteration::{Decision, StepDecision, decide_step};
 use domain::timing::Timing;
 use engine::promote::worktree::{StepCommits, Worktree, WorktreeError};
 use engine::{Clock as _, SystemClock};
-use store::{Iteration, IterationState, Line, NewIteration, Store};
+use store::{Iteration, IterationState, NewIteration, StepSeries, Store};
 
 use super::Subject;
 use crate::cli::EvaluateArgs;
@@ -198,7 +198,7 @@ impl Work {
     }
 
     /// The line of steps whose times can be compared with this kernel's.
-    fn line(&self, timing: Option<&Timing>) -> Line {
+    fn line(&self, timing: Option<&Timing>) -> StepSeries {
         let device = self.subject.device();
         let (device, modelled) = match timing {
             Some(Timing::Modelled { device, label, .. }) => (format!("{device} ({label})"), true),
@@ -208,7 +208,7 @@ impl Work {
                 device.kind == domain::device::DeviceKind::Emulated,
             ),
         };
-        Line {
+        StepSeries {
             checkout: self.checkout(),
             path: self.worktree.path().to_owned(),
             task_version: self.subject.task.version,
