@@ -20,7 +20,7 @@ const SECTOR: u64 = 32;
 const QUEUEING_NS: u64 = 5_000;
 /// Shortest time for which the device is kept busy, nanoseconds.
 const LEAST_NS: u64 = 50_000;
-/// The same on the emulated device, where nothing is queued.
+/// Shortest busy time on the emulated device, where nothing is queued, nanoseconds.
 const EMULATED_NS: u64 = 1_000;
 /// Most iterations of the wait, so that it ends even if the device's clock does not advance.
 const MAX_ITERATIONS: u32 = 1 << 22;

@@ -70,7 +70,7 @@ pub struct Permissions {
 
 /// The part of the confinement that this kernel granted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Level {
+pub struct ConfinementLevel {
     /// The restriction of files.
     pub files: Files,
     /// The system calls that are left.
@@ -90,7 +90,7 @@ pub enum Files {
     Unrestricted,
 }
 
-impl fmt::Display for Level {
+impl fmt::Display for ConfinementLevel {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let files = match self.files {
             Files::Full => "files: Landlock, fully enforced",
@@ -113,7 +113,7 @@ impl fmt::Display for Level {
 /// # Errors
 /// A [`RoleError`] where the kernel refuses a restriction that every supported kernel grants, or where a granted
 /// restriction does not hold.
-pub fn apply(permissions: &Permissions) -> Result<Level, RoleError> {
+pub fn apply(permissions: &Permissions) -> Result<ConfinementLevel, RoleError> {
     limit(permissions)?;
     let files = if permissions.restrict_files {
         restrict_files(permissions)?
@@ -121,7 +121,7 @@ pub fn apply(permissions: &Permissions) -> Result<Level, RoleError> {
         Files::Unrestricted
     };
     filter::install(permissions.calls)?;
-    let level = Level {
+    let level = ConfinementLevel {
         files,
         calls: permissions.calls,
     };
@@ -221,7 +221,7 @@ fn library_folders() -> Vec<PathBuf> {
 }
 
 /// Tries accesses that must fail now.
-fn check_restrictions(level: &Level) -> Result<(), RoleError> {
+fn check_restrictions(level: &ConfinementLevel) -> Result<(), RoleError> {
     if matches!(level.files, Files::Full | Files::Partial) {
         let attempts = FORBIDDEN_FILES.iter().flat_map(|path| {
             let opened = OpenOptions::new().append(true).open(path);

@@ -29,7 +29,7 @@ const FRAME_BYTES: u8 = 0x11;
 const STACK_BYTES: u8 = 0x12;
 /// One parameter of a kernel (`EIATTR_KPARAM_INFO`), its size in the upper bits of the last word.
 const PARAMETER: u8 = 0x17;
-/// The same for kernels with more than 4 KB of parameters (`EIATTR_KPARAM_INFO_V2`), the size in
+/// One parameter of a kernel with more than 4 KB of parameters (`EIATTR_KPARAM_INFO_V2`), its size in
 /// the lower half of the last word.
 const LARGE_PARAMETER: u8 = 0x45;
 /// Registers of a function's threads (`EIATTR_REGCOUNT`).

@@ -10,7 +10,7 @@ use crate::execute::ExecuteError;
 /// Duration of a measurement, nanoseconds. The device's timer may advance in steps of a microsecond; counting begins
 /// and ends with such a step.
 const SPAN_NS: u64 = 50_000;
-/// The same on the emulated device, where the timer is exact.
+/// Duration of a measurement on the emulated device, where the timer is exact, nanoseconds.
 const EMULATED_SPAN_NS: u64 = 1_000;
 /// Most iterations of the wait, so that it ends even if the device's timer does not advance.
 const MAX_ITERATIONS: u32 = 1 << 22;

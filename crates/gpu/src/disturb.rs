@@ -34,7 +34,7 @@ const CONCURRENT_WORDS: u32 = 1 << 16;
 /// Iterations after which the concurrent kernel ends by itself: some seconds on a device, so that nothing hangs on
 /// devices that do not execute two streams concurrently.
 const MAX_ITERATIONS: u64 = 1 << 20;
-/// The same on the emulated device, which finishes each launch before the next.
+/// Iterations of the concurrent kernel on the emulated device, which finishes each launch before the next.
 const EMULATED_MAX_ITERATIONS: u64 = 2;
 
 /// Disturbs one device.

@@ -304,7 +304,7 @@ fn checked<T>(
     })
 }
 
-/// The same for a function called without cudarc, whose error code may be newer than the bindings.
+/// Checks the code returned by a function called without cudarc. The code may be newer than the bindings.
 fn check_code(call: &'static str, code: u32) -> Result<(), DriverError> {
     if code == 0 {
         return Ok(());

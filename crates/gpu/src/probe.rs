@@ -15,7 +15,7 @@ use crate::role_error::RoleError;
 
 /// Bytes written to the device and read back.
 const PATTERN_BYTES: usize = 64 << 20;
-/// The same on the emulated device, whose memory is host memory.
+/// Bytes written and read back on the emulated device, whose memory is host memory.
 const EMULATED_PATTERN_BYTES: usize = 4 << 20;
 /// The kernel whose result is known.
 const KERNEL: &str = include_str!("probe/known_answer.ptx");

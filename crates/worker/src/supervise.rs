@@ -430,20 +430,23 @@ impl RunningChild {
         let cancelled = cancellation.as_fd();
         let mut sources = vec![
             (
-                Source::Ended,
+                WaitSource::Ended,
                 PollFd::new(&self.process.ended, PollFlags::IN),
             ),
-            (Source::Cancelled, PollFd::new(&cancelled, PollFlags::IN)),
+            (
+                WaitSource::Cancelled,
+                PollFd::new(&cancelled, PollFlags::IN),
+            ),
         ];
         if self.exchange.open() {
             let socket = PollFd::new(&self.socket, socket_events);
-            sources.push((Source::Socket, socket));
+            sources.push((WaitSource::Socket, socket));
         }
         if let Some(stdout) = &self.stdout.source {
-            sources.push((Source::Stdout, PollFd::new(stdout, PollFlags::IN)));
+            sources.push((WaitSource::Stdout, PollFd::new(stdout, PollFlags::IN)));
         }
         if let Some(stderr) = &self.stderr.source {
-            sources.push((Source::Stderr, PollFd::new(stderr, PollFlags::IN)));
+            sources.push((WaitSource::Stderr, PollFd::new(stderr, PollFlags::IN)));
         }
         let (names, mut polled): (Vec<_>, Vec<_>) = sources.into_iter().unzip();
         let patience = Timespec::try_from(patience).unwrap_or(Timespec {
@@ -454,18 +457,18 @@ impl RunningChild {
             Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(SuperviseError::Supervise(error.into())),
         }
-        let is_ready = |wanted: Source| {
+        let is_ready = |wanted: WaitSource| {
             names
                 .iter()
                 .zip(&polled)
                 .any(|(name, fd)| *name == wanted && !fd.revents().is_empty())
         };
         Ok(Ready {
-            ended: is_ready(Source::Ended),
-            cancelled: is_ready(Source::Cancelled),
-            socket: is_ready(Source::Socket),
-            stdout: is_ready(Source::Stdout),
-            stderr: is_ready(Source::Stderr),
+            ended: is_ready(WaitSource::Ended),
+            cancelled: is_ready(WaitSource::Cancelled),
+            socket: is_ready(WaitSource::Socket),
+            stdout: is_ready(WaitSource::Stdout),
+            stderr: is_ready(WaitSource::Stderr),
         })
     }
 
@@ -552,7 +555,7 @@ impl RunningChild {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Source {
+enum WaitSource {
     Ended,
     Cancelled,
     Socket,

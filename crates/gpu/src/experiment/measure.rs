@@ -15,7 +15,7 @@ use crate::role_error::RoleError;
 /// Bytes that a kernel reads when it is timed against itself, and also the number that it writes: more than a large
 /// cache holds, including what lies between two launches.
 const STREAM_BYTES: usize = 64 << 20;
-/// The same on the emulated device, which executes each access.
+/// Bytes that the kernel reads on the emulated device, which executes each access.
 const EMULATED_STREAM_BYTES: usize = 1 << 20;
 /// Number of times of one kernel against itself.
 const NOISE_SAMPLES: usize = 480;
@@ -290,7 +290,7 @@ impl Measurement<'_> {
         Ok(series)
     }
 
-    /// The same duration measured by events, by the host, and by the device's timer and cycle counter.
+    /// Measures one duration by events, by the host, and by the device's timer and cycle counter.
     fn clocks(&self) -> Result<Series, DriverError> {
         let counted = Allocation::new(16)?;
         let mut series = Series::new();

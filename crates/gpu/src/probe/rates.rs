@@ -14,7 +14,7 @@ use crate::driver::{Allocation, DriverError, Gpu, Module, Shape, Stopwatch};
 
 /// Bytes that are read on a GPU with enough memory: many times the size of a cache.
 const BYTES: usize = 1 << 30;
-/// The same on the emulated device, which executes each load.
+/// Bytes that are read on the emulated device, which executes each load.
 const EMULATED_BYTES: usize = 32 << 20;
 /// Iterations of an arithmetic kernel.
 const ROUNDS: u32 = 1000;

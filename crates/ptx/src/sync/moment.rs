@@ -2,7 +2,7 @@
 
 use super::{Accessor, ONE, Shadow, Stamp, stamp, thread_of, time_of};
 
-/// When a thread of a block accessed some bytes of a word. Zero bits stand for no access.
+/// The time, thread and bytes of an access to a word by a thread of a block. Zero bits stand for no access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment(u64);
 

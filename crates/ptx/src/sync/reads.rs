@@ -24,7 +24,7 @@ pub(crate) struct Reading<'a> {
 
 /// A read that has not been transferred to the cells.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Record {
+pub(super) struct ReadRecord {
     by: Accessor,
     time: u32,
     first: u32,
@@ -37,7 +37,7 @@ pub(super) struct Record {
 #[derive(Debug, Default)]
 pub(super) struct Log {
     pub(super) lines: Lines,
-    pub(super) records: Vec<Record>,
+    pub(super) records: Vec<ReadRecord>,
     pub(super) shapes: Vec<[u64; 32]>,
     pub(super) version: u64,
 }
@@ -65,7 +65,7 @@ impl Shadow {
             log.version = reading.version;
             log.shapes.push(*reading.relative);
         }
-        log.records.push(Record {
+        log.records.push(ReadRecord {
             by,
             time: self.time,
             first: reading.first,
@@ -204,7 +204,7 @@ impl Shadow {
     }
 
     #[inline(always)]
-    fn note_read(&mut self, cell: usize, thread: u32, record: &Record) {
+    fn note_read(&mut self, cell: usize, thread: u32, record: &ReadRecord) {
         let then = (self.reads[cell], self.read_pc[cell]);
         (self.reads[cell], self.read_pc[cell]) = self.joined(then, thread, record.time, record.by);
     }

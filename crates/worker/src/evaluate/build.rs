@@ -43,7 +43,7 @@ pub struct CompilationInputs<'a> {
 
 /// The record that is kept beside a build's files.
 #[derive(Debug, Serialize, Deserialize)]
-struct Record {
+struct BuildRecord {
     cubin_digest: Digest,
     ptx_digest: Digest,
     code_digest: Digest,
@@ -84,7 +84,7 @@ pub fn build(
         .map_err(storage(&builds))?;
     let job = lay_out(host, recipe, workshop.path())?;
     let compiled = compile(host, &job, cancellation)?;
-    let record = Record {
+    let record = BuildRecord {
         cubin_digest: digest_of(&workshop.path().join(CUBIN))?,
         ptx_digest: digest_of(&workshop.path().join(PTX))?,
         code_digest: compiled.image.code_digest,
@@ -171,7 +171,7 @@ fn compile(host: &Host, job: &CompileJob, cancellation: &Cancellation) -> Result
 /// Reads a finished build; `None` if it is missing or does not match its stored digests.
 fn load(place: &Path) -> Option<Compiled> {
     let text = std::fs::read(place.join(RECORD)).ok()?;
-    let record: Record = serde_json::from_slice(&text).ok()?;
+    let record: BuildRecord = serde_json::from_slice(&text).ok()?;
     let (cubin, ptx) = (place.join(CUBIN), place.join(PTX));
     let matches = |path: &Path, digest: Digest| {
         std::fs::read(path).is_ok_and(|bytes| Digest::of(bytes) == digest)

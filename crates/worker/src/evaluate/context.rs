@@ -20,7 +20,7 @@ use super::build::{CompilationInputs, build};
 use super::edges;
 use super::error::{EvaluateError, Stop, storage};
 use super::passes::{Extent, Passes, Repetition};
-use super::roles::{Allowance, Roles};
+use super::roles::{Roles, RunLimits};
 use super::tensor_size::{MORE_THAN_INT32, tensor_bytes};
 use crate::cancel::Cancellation;
 use crate::host::Host;
@@ -37,21 +37,21 @@ pub(super) const SMALL: u64 = 1 << 28;
 pub(super) const LARGE: u64 = 48 << 30;
 
 /// The limits of a stage: seconds of wall time, and thread instructions of one launch.
-const fn allowance(stage: &'static str, seconds: u64, instructions: u64) -> Allowance {
-    Allowance {
+const fn allowance(stage: &'static str, seconds: u64, instructions: u64) -> RunLimits {
+    RunLimits {
         stage,
         deadline: Duration::from_secs(seconds),
         instructions,
     }
 }
 
-pub(super) const SMOKE: Allowance = allowance("smoke", 20, SMALL);
-pub(super) const SCREEN: Allowance = allowance("screen", 60, SMALL);
-pub(super) const REPEAT: Allowance = allowance("repeat", 60, SMALL);
-pub(super) const DRAWN: Allowance = allowance("drawn shapes", 60, SMALL);
-pub(super) const GATE: Allowance = allowance("gate", 60, SMALL);
-pub(super) const SCORE: Allowance = allowance("score", 120, LARGE);
-pub(super) const SCORE_INPUTS: Allowance = allowance("score inputs", 240, LARGE);
+pub(super) const SMOKE: RunLimits = allowance("smoke", 20, SMALL);
+pub(super) const SCREEN: RunLimits = allowance("screen", 60, SMALL);
+pub(super) const REPEAT: RunLimits = allowance("repeat", 60, SMALL);
+pub(super) const DRAWN: RunLimits = allowance("drawn shapes", 60, SMALL);
+pub(super) const GATE: RunLimits = allowance("gate", 60, SMALL);
+pub(super) const SCORE: RunLimits = allowance("score", 120, LARGE);
+pub(super) const SCORE_INPUTS: RunLimits = allowance("score inputs", 240, LARGE);
 
 /// Parses the task of a request and adds the shapes that this evaluation tests beside the task's
 /// own cases.

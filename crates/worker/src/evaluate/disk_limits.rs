@@ -41,20 +41,20 @@ pub fn sweep(folder: &Path, prefix: &str, now: SystemTime) {
     }
 }
 
-struct Entry {
+struct StoredEntry {
     path: std::path::PathBuf,
     age: Duration,
     bytes: u64,
 }
 
-fn entries_of(folder: &Path, now: SystemTime) -> Vec<Entry> {
+fn entries_of(folder: &Path, now: SystemTime) -> Vec<StoredEntry> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries
         .filter_map(|entry| {
             let metadata = entry.metadata().ok()?;
             let modified = metadata.modified().ok()?;
             let path = entry.path();
-            Some(Entry {
+            Some(StoredEntry {
                 age: now.duration_since(modified).unwrap_or_default(),
                 bytes: bytes(&path, &metadata),
                 path,

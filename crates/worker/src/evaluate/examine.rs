@@ -21,7 +21,7 @@ use super::context::{Context, Plans};
 use super::error::{EvaluateError, Rejection, StageStop, storage};
 use super::facts::{Facts, Report};
 use super::passes::{ExpectedOutputs, Inputs, Pass};
-use super::roles::{Allowance, NumberedPass, Reference};
+use super::roles::{NumberedPass, Reference, RunLimits};
 use super::stages::effort::Efforts;
 
 /// Inputs of an examination that belong to the candidate.
@@ -98,7 +98,7 @@ impl<E: Into<EvaluateError>> From<E> for RunStop {
 /// repeats are compared with.
 pub(super) fn examine(
     context: &Context<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
     passes: &[Pass],
     inputs: &ExaminationInputs<'_>,
     known: &Executions,
@@ -145,7 +145,7 @@ pub(super) fn examine(
 fn number<'p>(
     passes: &'p [Pass],
     inputs: &ExaminationInputs<'p>,
-    allowance: Allowance,
+    allowance: RunLimits,
     outputs: &Path,
 ) -> Result<Vec<NumberedPass<'p>>, EvaluateError> {
     let spreads = !inputs.reference.task.contract.order_dependent.is_empty();
@@ -182,7 +182,7 @@ fn number<'p>(
 /// Executes the passes in as many processes as they need, and judges each reply.
 fn run(
     context: &Context<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
     numbered: &[NumberedPass<'_>],
     inputs: &ExaminationInputs<'_>,
     known: &Executions,

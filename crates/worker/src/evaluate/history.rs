@@ -33,7 +33,7 @@ pub struct HistoryFile(Option<PathBuf>);
 
 /// One comparison.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Entry {
+struct PastComparison {
     /// The time of the comparison, seconds since 1970.
     at: u64,
     /// Executions between two events, by case. Times of different batch sizes are not comparable.
@@ -79,7 +79,7 @@ impl HistoryFile {
     pub fn note(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
         let Some(file) = &self.0 else { return };
         let mut entries = self.read(now);
-        entries.push(Entry {
+        entries.push(PastComparison {
             at: seconds(now),
             batches,
             us,
@@ -100,9 +100,10 @@ impl HistoryFile {
     }
 
     /// The entries of the last day; empty if the file is missing or damaged.
-    fn read(&self, now: SystemTime) -> Vec<Entry> {
+    fn read(&self, now: SystemTime) -> Vec<PastComparison> {
         let text = self.0.as_ref().and_then(|file| std::fs::read(file).ok());
-        let entries = text.and_then(|text| serde_json::from_slice::<Vec<Entry>>(&text).ok());
+        let entries =
+            text.and_then(|text| serde_json::from_slice::<Vec<PastComparison>>(&text).ok());
         let mut entries = entries.unwrap_or_default();
         let oldest = seconds(now).saturating_sub(DAY.as_secs());
         entries.retain(|entry| entry.at >= oldest && entry.us.len() == entry.batches.len());

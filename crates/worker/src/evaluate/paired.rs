@@ -89,7 +89,7 @@ pub struct Compared {
 
 /// The assignment of kernels to the places of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Lineup {
+enum KernelAssignment {
     /// Each kernel in its own place.
     Pair,
     /// The incumbent in the candidate's place too, so that every difference is noise.
@@ -98,7 +98,7 @@ enum Lineup {
     Alone,
 }
 
-impl Lineup {
+impl KernelAssignment {
     /// The kernel that runs in a contender's place.
     fn kernel_in(self, place: TimedKernel) -> TimedKernel {
         match self {
@@ -166,14 +166,14 @@ impl PairedComparison<'_> {
         };
         for process in 0..processes {
             let of_pair = if process == 0 { &once } else { &wanted };
-            self.measure(Lineup::Pair, process, of_pair, &mut taken)?;
+            self.measure(KernelAssignment::Pair, process, of_pair, &mut taken)?;
             if confirming {
                 // In turn with the other processes, so that all meet the same condition of the
                 // device.
-                self.measure(Lineup::Control, process, &wanted, &mut control)?;
+                self.measure(KernelAssignment::Control, process, &wanted, &mut control)?;
             }
             if confirming && process < ALTERNATIONS {
-                self.measure(Lineup::Alone, process, &wanted, &mut alone)?;
+                self.measure(KernelAssignment::Alone, process, &wanted, &mut alone)?;
             }
         }
         let kept = self.select_valid_rounds(&taken, &usual)?;
@@ -238,7 +238,12 @@ impl PairedComparison<'_> {
     /// Chooses the batch of each case: cases that are too short for the clock are timed in batches.
     fn choose_batches(&mut self) -> Result<(), Stop> {
         let mut first = TimedRounds::default();
-        self.measure(Lineup::Pair, 0, &RoundRequest::exactly(1), &mut first)?;
+        self.measure(
+            KernelAssignment::Pair,
+            0,
+            &RoundRequest::exactly(1),
+            &mut first,
+        )?;
         let most = match self.roles.host.device().kind {
             DeviceKind::Nvidia => u32::MAX,
             DeviceKind::Emulated => EMULATED_BATCH,
@@ -261,7 +266,7 @@ impl PairedComparison<'_> {
 
     fn job(
         &self,
-        lineup: Lineup,
+        assignment: KernelAssignment,
         with_unscored: bool,
         rounds: Vec<Vec<PlannedBlock>>,
         key: Key,
@@ -270,7 +275,7 @@ impl PairedComparison<'_> {
             .images
             .keys()
             .copied()
-            .filter(|place| lineup == Lineup::Pair || *place != TimedKernel::Anchor)
+            .filter(|place| assignment == KernelAssignment::Pair || *place != TimedKernel::Anchor)
             .collect::<Vec<_>>();
         let unscored = self.unscored.iter().filter(|_| with_unscored);
         let cases = self
@@ -280,7 +285,7 @@ impl PairedComparison<'_> {
             .map(|(_, case)| TimedCase {
                 plans: places
                     .iter()
-                    .map(|place| (*place, case.plans[&lineup.kernel_in(*place)].clone()))
+                    .map(|place| (*place, case.plans[&assignment.kernel_in(*place)].clone()))
                     .collect(),
                 draws: case.draws.clone(),
                 cache: case.cache,
@@ -294,7 +299,7 @@ impl PairedComparison<'_> {
         TimeJob {
             images: places
                 .iter()
-                .map(|place| (*place, self.images[&lineup.kernel_in(*place)].clone()))
+                .map(|place| (*place, self.images[&assignment.kernel_in(*place)].clone()))
                 .collect(),
             cases: cases.collect(),
             rounds,

@@ -30,7 +30,7 @@ const VERIFY_DEADLINE: Duration = Duration::from_secs(120);
 
 /// The limits of a run job.
 #[derive(Debug, Clone, Copy)]
-pub struct Allowance {
+pub struct RunLimits {
     /// The stage's name.
     pub stage: &'static str,
     /// Time that the role may work.
@@ -96,7 +96,7 @@ impl Roles<'_> {
         &self,
         image: &Compiled,
         passes: &[NumberedPass<'_>],
-        allowance: Allowance,
+        allowance: RunLimits,
         mut handle: impl FnMut(&[NumberedPass<'_>], Result<RunReply, Verdict>) -> Result<(), E>,
     ) -> Result<(), E> {
         let mut rest = passes;
@@ -154,7 +154,7 @@ impl Roles<'_> {
 
     /// Runs one job. A runner that dies is replaced once: if two die on a healthy device, the
     /// candidate is the reason.
-    fn run_job(&self, job: &RunJob, allowance: Allowance) -> Result<RunReply, Stop> {
+    fn run_job(&self, job: &RunJob, allowance: RunLimits) -> Result<RunReply, Stop> {
         let ask = || self.host.run(job, allowance.deadline, self.cancellation);
         let mut answer = ask()?;
         if matches!(&answer.reply, Err(exit) if exit.may_succeed_on_retry()) {

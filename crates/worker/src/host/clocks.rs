@@ -52,7 +52,7 @@ impl ClockPolicy {
 #[derive(Debug)]
 pub struct LockedClocks<'h> {
     host: &'h Host,
-    record: Record,
+    record: LockRecord,
 }
 
 impl Drop for LockedClocks<'_> {
@@ -63,12 +63,12 @@ impl Drop for LockedClocks<'_> {
 
 /// The file that records a device's clock lock, under this process's advisory lock.
 #[derive(Debug)]
-struct Record {
+struct LockRecord {
     path: PathBuf,
     file: File,
 }
 
-impl Record {
+impl LockRecord {
     /// Opens and locks the file for the host's device; `None` if another process holds it.
     fn hold(host: &Host) -> io::Result<Option<Self>> {
         let path = host.clocks_record();
@@ -122,7 +122,7 @@ impl Host {
         if self.settings.clocks == ClockPolicy::Observe {
             return None;
         }
-        let record = match Record::hold(self) {
+        let record = match LockRecord::hold(self) {
             Ok(Some(record)) => record,
             Ok(None) => {
                 tracing::warn!("another process has locked the clocks of {}", self.device());
@@ -170,14 +170,14 @@ impl Host {
             return;
         }
         // A file that another process holds records a lock that is in use.
-        if let Ok(Some(mut record)) = Record::hold(self) {
+        if let Ok(Some(mut record)) = LockRecord::hold(self) {
             self.unlock_clocks(&mut record);
         }
     }
 
     /// Unlocks the clocks if the file records a lock. The file keeps the record until that has
     /// succeeded.
-    fn unlock_clocks(&self, record: &mut Record) {
+    fn unlock_clocks(&self, record: &mut LockRecord) {
         if !record.says_locked().unwrap_or(true) {
             return;
         }
@@ -210,7 +210,7 @@ impl Host {
     }
 }
 
-impl Record {
+impl LockRecord {
     /// Records that the clocks are unlocked.
     fn forget(&mut self) {
         if let Err(error) = self.write(b"") {

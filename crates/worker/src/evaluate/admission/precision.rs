@@ -10,7 +10,7 @@ use super::{Examiner, as_optional_f64};
 use crate::evaluate::context::SCREEN;
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
-use crate::evaluate::roles::{Allowance, NumberedPass, Reference};
+use crate::evaluate::roles::{NumberedPass, Reference, RunLimits};
 
 /// The number of elements from which on an error norm measures rounding.
 const LEAST_ELEMENTS: u64 = 64;
@@ -114,7 +114,7 @@ impl Examiner<'_> {
             });
         }
         let mut complete = true;
-        let allowance = Allowance {
+        let allowance = RunLimits {
             stage: "admission",
             ..SCREEN
         };

@@ -12,7 +12,7 @@ use domain::expr::Expr;
 use domain::plan::{Argument, Configuration, KernelStep, Step};
 
 use arithmetic::Operation;
-use text::{Entry, Statement};
+use text::{PtxKernel, Statement};
 
 /// A source operand of an instruction.
 #[derive(Debug, Clone, Copy)]
@@ -129,7 +129,7 @@ impl Conditions {
 }
 
 impl Kernel {
-    fn of(launch: &KernelStep, entry: &Entry<'_>) -> Self {
+    fn of(launch: &KernelStep, entry: &PtxKernel<'_>) -> Self {
         let mut kernel = Self::default();
         // A register that is written twice depends on the path, which is not followed.
         let mut definitions: BTreeMap<&str, usize> = BTreeMap::new();

@@ -13,13 +13,13 @@ use super::{
 use crate::evaluate::context::Context;
 use crate::evaluate::error::{EvaluateError, Rejection, StageStop, Stop, storage};
 use crate::evaluate::passes::{ExpectedOutputs, Pass};
-use crate::evaluate::roles::{Allowance, NumberedPass};
+use crate::evaluate::roles::{NumberedPass, RunLimits};
 
 /// The examination whose failure is to be confirmed.
 pub(super) struct FailedExamination<'a> {
     pub context: &'a Context<'a>,
     pub inputs: &'a ExaminationInputs<'a>,
-    pub allowance: Allowance,
+    pub allowance: RunLimits,
     pub made: &'a [NumberedPass<'a>],
 }
 
@@ -122,7 +122,7 @@ pub(in crate::evaluate) fn fails_again(
     context: &Context<'_>,
     passes: &[Pass],
     inputs: &ExaminationInputs<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
 ) -> Result<bool, EvaluateError> {
     Ok(repeat(context, passes, inputs, allowance)?.failed)
 }
@@ -131,7 +131,7 @@ fn repeat(
     context: &Context<'_>,
     passes: &[Pass],
     inputs: &ExaminationInputs<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
 ) -> Result<SecondRun, EvaluateError> {
     let outputs =
         tempfile::tempdir_in(context.roles.scratch).map_err(storage(context.roles.scratch))?;

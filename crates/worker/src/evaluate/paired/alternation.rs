@@ -7,7 +7,7 @@ use domain::verdict::{Comparison, Outcome};
 
 use super::super::rivals::RivalTiming;
 use super::process::RoundRequest;
-use super::{Lineup, PairedComparison, TimedRounds, exponential};
+use super::{KernelAssignment, PairedComparison, TimedRounds, exponential};
 use crate::evaluate::error::{EvaluateError, Stop};
 
 /// The reasons why alternating processes gave no comparison.
@@ -49,7 +49,7 @@ impl PairedComparison<'_> {
         let mut taken = TimedRounds::default();
         let mut others = Vec::new();
         for process in 0..ALTERNATIONS {
-            self.measure(Lineup::Alone, process, &wanted, &mut taken)?;
+            self.measure(KernelAssignment::Alone, process, &wanted, &mut taken)?;
             match turn(process)? {
                 Ok(times) if times.len() == self.cases.len() => others.push(times),
                 Ok(times) => {

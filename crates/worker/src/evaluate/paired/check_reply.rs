@@ -14,7 +14,7 @@ use domain::statistics::{self, ClockReading, EventTimes, TimedKernel, sample_ord
 use domain::verdict::{Access, Verdict};
 
 use super::process::executions;
-use super::{Lineup, PairedComparison};
+use super::{KernelAssignment, PairedComparison};
 use crate::evaluate::error::Stop;
 
 /// The first outputs of each kernel that ran, by case and draw.
@@ -26,10 +26,10 @@ impl PairedComparison<'_> {
         job: &TimeJob,
         reply: &TimeReply,
         ticks: &[Instant],
-        lineup: Lineup,
+        assignment: KernelAssignment,
     ) -> Result<(), Stop> {
         if let Some(failure) = &reply.failure {
-            return Err(self.judge_failure(failure, lineup));
+            return Err(self.judge_failure(failure, assignment));
         }
         let anchored = job.images.contains_key(&TimedKernel::Anchor);
         check_plan(job, reply, ticks, anchored)?;
@@ -39,7 +39,7 @@ impl PairedComparison<'_> {
         for block in reply.rounds.iter().flatten() {
             let whose = sample_order(block.order, anchored);
             for (place, sample) in whose.into_iter().zip(&block.samples) {
-                let player = lineup.kernel_in(place);
+                let player = assignment.kernel_in(place);
                 for number in sample.outcomes.keys() {
                     // `check_plan` has checked that the indices are valid.
                     self.check_buffers(block.case, &reply.outcomes[*number], player, &mut seen)?;
@@ -74,11 +74,11 @@ impl PairedComparison<'_> {
     }
 
     /// Judges a driver call that failed, by the kernel that was running.
-    fn judge_failure(&self, failure: &Failure, lineup: Lineup) -> Stop {
+    fn judge_failure(&self, failure: &Failure, assignment: KernelAssignment) -> Stop {
         let case = self.case_name(failure.case);
         let fault = &failure.fault;
         let name = cleaning::clean_name(&fault.name);
-        let player = lineup.kernel_in(failure.contender);
+        let player = assignment.kernel_in(failure.contender);
         let what = format!(
             "{} returned {name} on case {case}",
             cleaning::clean_name(&fault.call)

@@ -11,7 +11,7 @@ use domain::statistics::{
 use domain::timing::CacheState;
 
 use super::watch::DeviceWatch;
-use super::{DEADLINE, Lineup, PairedComparison, TimedRounds};
+use super::{DEADLINE, KernelAssignment, PairedComparison, TimedRounds};
 use crate::evaluate::error::{EvaluateError, Stop};
 use crate::evaluate::examine::confirm::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
@@ -71,8 +71,8 @@ impl Conversation {
 /// One process while it works.
 struct Session<'s, 'd> {
     comparison: &'s PairedComparison<'d>,
-    lineup: Lineup,
-    /// Its number among those of its lineup.
+    assignment: KernelAssignment,
+    /// Its number among those of its assignment.
     process: usize,
     wanted: &'s RoundRequest<'s>,
     key: Key,
@@ -93,7 +93,7 @@ impl PairedComparison<'_> {
     /// Runs one process and adds its rounds.
     pub(super) fn measure(
         &self,
-        lineup: Lineup,
+        assignment: KernelAssignment,
         process: usize,
         wanted: &RoundRequest<'_>,
         taken: &mut TimedRounds,
@@ -101,12 +101,12 @@ impl PairedComparison<'_> {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             return Err(InfrastructureFault("compare in the time that there is".to_owned()).into());
         }
-        let name = format!("{} {process} {}", lineup.as_str(), wanted.most);
+        let name = format!("{} {process} {}", assignment.as_str(), wanted.most);
         let key = self.key.derive(&["timing", &name]);
-        let mut session = self.session(lineup, process, wanted, key);
+        let mut session = self.session(assignment, process, wanted, key);
         session.watch = Some(DeviceWatch::begin(&self.roles, &name.replace(' ', "-")));
         let timed = session.ask()?;
-        if let Err(stop) = self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup) {
+        if let Err(stop) = self.check_reply(&timed.job, &timed.reply, &timed.ticks, assignment) {
             let compared = timed.job.rounds.iter().flatten();
             let compared = compared.filter(|block| block.case < self.cases.len());
             let rounds = compared.count() / self.cases.len();
@@ -137,11 +137,11 @@ impl PairedComparison<'_> {
             _ => return stop,
         };
         let key = self.key.derive(&["timing", "doubt", name]);
-        let lineup = Lineup::Alone;
+        let assignment = KernelAssignment::Alone;
         let wanted = RoundRequest::exactly(rounds.div_ceil(2));
-        let again = self.session(lineup, 0, &wanted, key).ask();
+        let again = self.session(assignment, 0, &wanted, key).ask();
         let again = again
-            .and_then(|timed| self.check_reply(&timed.job, &timed.reply, &timed.ticks, lineup));
+            .and_then(|timed| self.check_reply(&timed.job, &timed.reply, &timed.ticks, assignment));
         match again {
             Ok(()) => unconfirmed("while timing", verdict, kind),
             Err(Stop::Verdict(_)) => stop,
@@ -151,14 +151,14 @@ impl PairedComparison<'_> {
 
     fn session<'s>(
         &'s self,
-        lineup: Lineup,
+        assignment: KernelAssignment,
         process: usize,
         wanted: &'s RoundRequest<'s>,
         key: Key,
     ) -> Session<'s, 's> {
         Session {
             comparison: self,
-            lineup,
+            assignment,
             process,
             wanted,
             key,
@@ -225,7 +225,7 @@ impl Session<'_, '_> {
         let rounds = self.rounds[..self.wanted.first].to_vec();
         let job = self
             .comparison
-            .job(self.lineup, self.wanted.unscored, rounds, self.key);
+            .job(self.assignment, self.wanted.unscored, rounds, self.key);
         let mut conversation = Conversation {
             job: job.clone(),
             reply: None,
@@ -295,9 +295,9 @@ impl Session<'_, '_> {
         let Some(reply) = conversation.reply.as_ref().filter(|_| room > 0) else {
             return Vec::new();
         };
-        let believed = self
-            .comparison
-            .check_reply(&conversation.job, reply, ticks, self.lineup);
+        let believed =
+            self.comparison
+                .check_reply(&conversation.job, reply, ticks, self.assignment);
         if reply.rounds.len() < asked || believed.is_err() {
             return Vec::new();
         }

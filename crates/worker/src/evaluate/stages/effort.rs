@@ -21,7 +21,7 @@ use crate::evaluate::context::{Context, LARGE};
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::facts::Report;
 use crate::evaluate::passes::Pass;
-use crate::evaluate::roles::{Allowance, NumberedPass};
+use crate::evaluate::roles::{NumberedPass, RunLimits};
 
 /// The effort limit as a multiple of the baseline's whole execution.
 const BASELINE_FACTOR: u64 = 64;
@@ -44,7 +44,7 @@ pub(in crate::evaluate) struct Efforts(BTreeMap<String, u64>);
 impl Efforts {
     /// Thread instructions that one launch of a candidate's plan may execute on a case. Where the
     /// baseline's work is not known, the stage's allowance stands in for its multiple.
-    pub fn limit(&self, case: &str, plan: &ResolvedPlan, allowance: Allowance) -> u64 {
+    pub fn limit(&self, case: &str, plan: &ResolvedPlan, allowance: RunLimits) -> u64 {
         let per_thread = launched_threads(plan).saturating_mul(PER_THREAD);
         self.multiple_of_baseline(case, allowance.instructions)
             .max(per_thread.min(LARGE))
@@ -77,7 +77,7 @@ fn launched_threads(plan: &ResolvedPlan) -> u64 {
 /// judged.
 pub(in crate::evaluate) fn measure_baseline(
     context: &Context<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
 ) -> Report<Efforts> {
     Report::timed(context, "effort", |_| {
         Ok(count_baseline(context, allowance)?)
@@ -90,7 +90,7 @@ pub(in crate::evaluate) fn measure_baseline(
 /// A fault.
 pub(in crate::evaluate) fn count_baseline(
     context: &Context<'_>,
-    allowance: Allowance,
+    allowance: RunLimits,
 ) -> Result<Efforts, EvaluateError> {
     if !context.is_emulated() || context.is_baseline() {
         return Ok(Efforts::default());
@@ -138,7 +138,7 @@ fn count(
     context: &Context<'_>,
     baseline: &Compiled,
     cases: &[&Case],
-    allowance: Allowance,
+    allowance: RunLimits,
 ) -> Result<BTreeMap<String, u64>, EvaluateError> {
     let source = &context.task.baseline;
     let configuration = source.plan().default_configuration();

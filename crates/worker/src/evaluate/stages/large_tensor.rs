@@ -17,25 +17,25 @@ use crate::evaluate::error::StageStop;
 use crate::evaluate::examine::confirm::fails_again;
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
 use crate::evaluate::facts::{Facts, Report};
-use crate::evaluate::roles::{Allowance, Reference};
+use crate::evaluate::roles::{Reference, RunLimits};
 use crate::evaluate::tensor_size::{self, Room};
 use crate::host::FILE_BYTES;
 
 /// Making two billion values and comparing them takes a minute or two each.
-const LARGE_TENSOR: Allowance = Allowance {
+const LARGE_TENSOR: RunLimits = RunLimits {
     stage: "many elements",
     deadline: Duration::from_secs(180),
     instructions: LARGE,
 };
 
 /// The reasons why the stage ended early: it was not run, or the candidate has its verdict.
-enum Skip {
+enum EarlyEnd {
     /// There is no room, or nothing to compare with; the evaluation goes on.
     NotRun(String),
     Stop(StageStop),
 }
 
-impl<E: Into<StageStop>> From<E> for Skip {
+impl<E: Into<StageStop>> From<E> for EarlyEnd {
     fn from(stop: E) -> Self {
         Self::Stop(stop.into())
     }
@@ -52,11 +52,11 @@ pub(in crate::evaluate) fn examine(
     Report::of(
         |facts| match examine_shape(context, candidate, compiled, reference, facts) {
             Ok(()) => Ok(()),
-            Err(Skip::NotRun(reason)) => {
+            Err(EarlyEnd::NotRun(reason)) => {
                 facts.note_not_run(ProtocolPart::ManyElements, reason);
                 Ok(())
             }
-            Err(Skip::Stop(stop)) => Err(stop),
+            Err(EarlyEnd::Stop(stop)) => Err(stop),
         },
     )
 }
@@ -67,8 +67,8 @@ fn examine_shape(
     compiled: &Compiled,
     reference: &Reference<'_>,
     facts: &mut Facts,
-) -> Result<(), Skip> {
-    let not_run = |reason: &str| Skip::NotRun(reason.to_owned());
+) -> Result<(), EarlyEnd> {
+    let not_run = |reason: &str| EarlyEnd::NotRun(reason.to_owned());
     let beyond = context
         .large_tensor_elements()
         .ok_or_else(|| not_run("the emulated device would execute it for hours"))?;
@@ -87,7 +87,7 @@ fn examine_shape(
     };
     let resolve_own = |who: &str, source: &KernelSource| {
         resolve(source, &source.plan().default_configuration()).map_err(|error| {
-            Skip::NotRun(format!(
+            EarlyEnd::NotRun(format!(
                 "{} cannot be launched by the {who}: {error}",
                 case.name
             ))
@@ -103,7 +103,7 @@ fn examine_shape(
     };
     let plans = [&baseline_plan, &reference_plan];
     if let Some(obstacle) = tensor_size::find_obstacle(&task, &case, plans, room)? {
-        return Err(Skip::NotRun(obstacle));
+        return Err(EarlyEnd::NotRun(obstacle));
     }
     let in_large = Context {
         task: &task,
@@ -122,7 +122,7 @@ fn examine_shape(
     };
     if fails_again(context, &pass, &of_baseline, LARGE_TENSOR)? {
         let why = format!("the task's baseline fails on {} itself", case.name);
-        return Err(Skip::NotRun(why));
+        return Err(EarlyEnd::NotRun(why));
     }
     let plan = resolve(&candidate.source, &candidate.configuration).map_err(|error| {
         let reason = format!("case {}: {error}", case.name);

@@ -136,7 +136,7 @@ fn judge_tool(
     Err(unconfirmed(&place, &verdict, context.device().kind))
 }
 
-/// One run of one tool.
+/// Runs one sanitizer tool once.
 fn run_tool(
     context: &Context<'_>,
     tool: Tool,

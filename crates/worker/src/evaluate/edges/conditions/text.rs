@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 /// A kernel.
 #[derive(Debug)]
-pub(super) struct Entry<'t> {
+pub(super) struct PtxKernel<'t> {
     pub(super) name: &'t str,
     pub(super) statements: Vec<Statement>,
 }
@@ -26,7 +26,7 @@ struct Scope {
 }
 
 /// The kernels of a PTX text.
-pub(super) fn entries(ptx: &str) -> Vec<Entry<'_>> {
+pub(super) fn entries(ptx: &str) -> Vec<PtxKernel<'_>> {
     let mut entries = Vec::new();
     let mut rest = ptx;
     while let Some(at) = rest.find(".entry ") {
@@ -37,7 +37,7 @@ pub(super) fn entries(ptx: &str) -> Vec<Entry<'_>> {
         let name = &rest[..name_end];
         let Some(body) = rest.find('{') else { break };
         let (statements, length) = body_statements(&rest[body + 1..]);
-        entries.push(Entry { name, statements });
+        entries.push(PtxKernel { name, statements });
         rest = &rest[body + 1 + length..];
     }
     entries
