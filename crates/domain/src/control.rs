@@ -11,7 +11,7 @@ use crate::digest::Digest;
 use crate::role::Key;
 use crate::statistics::{DecidedComparison, binomial_bounds};
 
-/// One comparison of a search in so many is followed by a control.
+/// The number of a search's comparisons of which one is followed by a control.
 pub const ONE_IN: u64 = 50;
 /// The probability that a published bound is wrong.
 pub const BOUND_ALPHA: f64 = 0.05;
@@ -65,7 +65,7 @@ pub enum Control {
     },
 }
 
-/// The same in a word, for who counts them.
+/// The result of a control as one word, for counting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ControlResult {

@@ -21,7 +21,7 @@ pub enum Decision {
 }
 
 impl Decision {
-    /// The word for it.
+    /// The decision as stored and printed.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Keep => "keep",

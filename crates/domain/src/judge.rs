@@ -1,9 +1,9 @@
 //! The judge: from facts to a verdict, as pure functions called by the supervisor after each
-//! stage. The first stage that has something to say ends the evaluation.
+//! stage. The first stage with a bad verdict ends the evaluation.
 //!
 //! A function here returns `None` when the facts speak for the candidate so far, and [`InfrastructureFault`]
-//! when they say nothing about it because the infrastructure failed. It refuses to know how the
-//! facts were gathered; whoever gathers them says what it was doing in words.
+//! when they say nothing about it because the infrastructure failed. The
+//! functions do not know how the facts were gathered.
 
 mod execution;
 mod gates;

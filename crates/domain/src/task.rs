@@ -128,7 +128,7 @@ pub struct ImageRival {
     pub plan: KernelSource,
     /// The machine code, for one architecture.
     pub machine_code: Vec<u8>,
-    /// The same as PTX, which the emulated device executes.
+    /// The kernels as PTX, which the emulated device executes.
     pub ptx: Option<String>,
 }
 

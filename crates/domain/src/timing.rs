@@ -53,7 +53,7 @@ impl CacheState {
 }
 
 /// The shortest time that an execution can have, microseconds: one nanosecond, about two cycles of the
-/// fastest multiprocessor. A shorter one is a defect of whatever reports it.
+/// fastest multiprocessor. A shorter one is a defect of the reporter.
 pub const MIN_TIME_US: f64 = 1e-3;
 /// The longest time that an execution can have, microseconds: one day, which is longer than any
 /// deadline of a worker.

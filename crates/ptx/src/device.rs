@@ -166,7 +166,7 @@ pub struct LaunchCosts {
     pub copy_microseconds: f64,
 }
 
-/// Why a device file is refused.
+/// The reasons why a device file is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The text is not TOML, lacks a constant or has one too many.

@@ -7,7 +7,7 @@ use ptx::Schedule;
 use ptx::report::{FindingKind, Outcome};
 use support::{Arg, Device, kernel, kinds};
 
-/// Where the two threads are.
+/// The smallest group that holds both threads.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Place {
     Warp,

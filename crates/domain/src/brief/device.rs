@@ -95,7 +95,7 @@ const TENSOR_TYPES: &[((u32, u32), &str)] = &[
     ((8, 9), "fp8: e4m3 and e5m2 (sums in f32)"),
 ];
 
-/// Something that some architectures have.
+/// A feature that some architectures have.
 struct Capability {
     what: &'static str,
     offered: fn((u32, u32)) -> bool,

@@ -93,18 +93,17 @@ pub enum Placement {
     /// Each is an allocation of its own and ends with it, as far as its alignment allows: right for
     /// a device that knows where allocations end.
     Ending,
-    /// The same with the bases that allocators give, multiples of 256 bytes whatever the task
-    /// promises.
+    /// As `Ending`, with the bases that allocators give: multiples of 256 bytes.
     Allocated,
     /// Each ends, as far as its alignment allows, where the next address is mapped to nothing, so
-    /// that the hardware stops whoever goes on.
+    /// that the hardware stops accesses past the end.
     GuardBehind,
     /// Each begins where the address before is mapped to nothing.
     GuardBefore,
     /// Each base has the alignment that the task promises and no more, between patterns that are
     /// compared afterwards.
     Weakest,
-    /// The same, with bases that are multiples of 128 bytes and not of 256.
+    /// As `Weakest`, with bases that are multiples of 128 bytes and not of 256.
     Shifted,
     /// Each is an allocation of exactly its size, and what has no content is not written to: for
     /// tools that know where allocations end and what was never written. Nothing is read back, which
@@ -180,7 +179,7 @@ pub struct ExecutionFacts {
     pub mutated: Vec<String>,
     /// Buffers whose red zones changed.
     pub overrun: Vec<String>,
-    /// Outputs with elements that nobody wrote.
+    /// Outputs with elements that were not written.
     pub unwritten: Vec<UnwrittenOutput>,
     /// Time between events around the plan, microseconds; on silicon only.
     pub event_us: Option<f64>,
@@ -209,8 +208,8 @@ pub struct LaunchFacts {
     pub shared_bytes: u32,
     /// The model's time with a cold cache; on the emulated device only.
     pub modelled: Option<ModelledLaunch>,
-    /// The same where everything that the execution uses was read just before, as far as that fits
-    /// into the second level cache; on the emulated device only.
+    /// The model's time with a warm cache: everything that the execution uses was read just before, as
+    /// far as it fits into the second level cache; on the emulated device only.
     #[serde(default)]
     pub modelled_warm: Option<ModelledLaunch>,
     /// Counters by name; on the emulated device only.

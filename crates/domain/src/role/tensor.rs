@@ -34,7 +34,7 @@ pub struct TensorData {
 pub enum Alteration {
     /// The element of this flat index is 8, of the sign that it did not have.
     Struck(u64),
-    /// Every value is rounded to so many significant bits, the first included.
+    /// Every value is rounded to this many significant bits, the first included.
     Rounded(u32),
 }
 

@@ -23,8 +23,8 @@ pub struct TimeJob {
     pub rounds: Vec<Vec<PlannedBlock>>,
     /// The warm-up of the device before the first round.
     pub warm_up: WarmUp,
-    /// After so many seconds no further round is begun: of the wall's time on silicon, of the
-    /// processor's on the emulated device, where the processor is what works.
+    /// Seconds after which no further round begins: wall time on silicon, processor time on the
+    /// emulated device.
     pub seconds: u32,
     /// Seed of the poison; every execution has its own.
     pub poison: u64,
@@ -82,8 +82,8 @@ pub struct TimedCase {
     /// The state of the second level cache that every batch begins with.
     pub cache: CacheState,
     /// Executions between two events, each on a set of buffers of its own: more than one where one
-    /// is too short for the clock. At least one. Where there is no memory for so many sets it is as
-    /// many as there are.
+    /// is too short for the clock. At least one, and at most the number of sets that
+    /// memory holds.
     pub batch: u32,
 }
 

@@ -14,9 +14,9 @@ pub const WALLS_VARIABLE: &str = "KERNELWRIGHT_ROLE_WALLS";
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Namespace {
-    /// Users and privileges: whatever the process is, it is nobody outside.
+    /// Users and privileges: the process has none outside of the namespace.
     User,
-    /// Processes: none outside can be named, and all inside die with the first.
+    /// Processes: those outside are not visible, and all inside end with the first.
     Pid,
     /// Mounted file systems, and with them the list of processes.
     Mount,
@@ -27,7 +27,7 @@ pub enum Namespace {
 }
 
 impl Namespace {
-    /// All that a role can have.
+    /// The namespaces that a role can have.
     pub const ALL: [Self; 5] = [Self::User, Self::Pid, Self::Mount, Self::Net, Self::Ipc];
 
     /// Its name.

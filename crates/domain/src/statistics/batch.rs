@@ -1,27 +1,28 @@
 //! Batch sizes: the number of executions that are timed together, of different inputs, and of sets
 //! of buffers that they are spread over.
 
-/// A time below this is too much the clock's own: events are read to half a microsecond.
+/// Times below this are measured in batches, because events are read to half a microsecond only.
 const SHORT_US: f64 = 20.0;
 /// The shortest duration of a batch, microseconds.
 const BATCH_US: f64 = 200.0;
-/// The longest batch. Of a launch that does nothing, two microseconds, so many take long enough for a
-/// clock of half a microsecond to be off by less than 1%.
+/// The most executions of a batch. As many empty launches of two microseconds take long enough that an
+/// error of half a microsecond is below 1%.
 const MOST: u32 = 32;
-/// The least number of different inputs of a case. A time that depends on its inputs would show too
-/// little of that with fewer.
+/// The least number of different inputs of a case. With fewer, a time that depends on its inputs would
+/// hardly show it.
 const FEWEST_DRAWS: u64 = 4;
-/// The memory of all the different inputs of a case, where they are more than the fewest, bytes:
-/// every process that times makes all of them.
+/// The most memory of all the different inputs of a case in bytes, unless the fewest need more. Every
+/// process that times makes all of them.
 const DRAWS_BYTES: u64 = 64 << 20;
 /// The least number of sets of buffers. With fewer, a kernel could find data that its last execution
 /// left in the cache.
 const FEWEST_SETS: u64 = 4;
-/// More sets than this are not made to fill a cache; it is flushed instead.
+/// The most sets that are made to fill a cache. If more were needed, the cache is flushed instead.
 const MOST_SETS: u64 = 256;
-/// A cache of this many times its size has been passed by before a set comes round again.
+/// The least size of all sets together in cache sizes, so that a set has left the cache before
+/// its next turn.
 const CACHES: u64 = 3;
-/// With this many times its size nothing of a cache is left, so that flushing adds nothing.
+/// As many times the size of the cache replace all of its contents, so that it need not be flushed.
 const CACHES_WITHOUT_FLUSH: u64 = 4;
 
 /// The part of the second level cache, as a divisor, that a warm batch's sets take together. From the
@@ -29,7 +30,7 @@ const CACHES_WITHOUT_FLUSH: u64 = 4;
 /// A100 Tensor Core GPU Architecture, "L2 cache").
 const SHARE_OF_CACHE: u64 = 2;
 
-/// Different inputs of a case whose tensors have so many bytes.
+/// The number of different inputs of a case whose tensors have `bytes` bytes.
 pub fn input_draws(bytes: u64) -> u32 {
     let fitting = DRAWS_BYTES / bytes.max(1);
     let draws = fitting.clamp(FEWEST_DRAWS, u64::from(MOST));
@@ -55,8 +56,8 @@ pub fn batch_size(us: f64, draws: u32) -> u32 {
     executions
 }
 
-/// The longest batch whose sets of so many bytes are found in a cache of `l2_bytes`, at least one:
-/// a set that does not fit is timed with as much of it as there is room for.
+/// The longest batch whose sets of `bytes` bytes each fit into their share of a cache of `l2_bytes`. It
+/// is at least one: of a set that does not fit, the cache holds a part.
 pub fn max_warm_batch(bytes: u64, l2_bytes: u64) -> u32 {
     let fitting = l2_bytes / SHARE_OF_CACHE / bytes.max(1);
     u32::try_from(fitting.clamp(1, u64::from(MOST))).expect("no more than the longest batch")
@@ -72,12 +73,12 @@ pub struct BufferSets {
 }
 
 impl BufferSets {
-    /// The sets of a case whose buffers have so many bytes, for batches of so many executions on
-    /// inputs that take turns, on a device with a cache of `l2_bytes`, in `room` bytes of memory.
+    /// The sets of a case whose buffers have `bytes` bytes, for batches of `batch` executions on
+    /// `draws` different inputs in turn, on a device with a cache of `l2_bytes`, in `room` bytes of
+    /// memory.
     ///
-    /// A batch has a set for each of its executions unless memory ends first. The sets are so many
-    /// times the inputs, unless there are fewer: so many in a row, the first after the last, have
-    /// different ones.
+    /// A batch has a set for each of its executions unless memory ends first. The number of sets is a
+    /// multiple of `draws`, or less than it, so that consecutive executions have different inputs.
     pub fn plan(bytes: u64, batch: u32, draws: u32, l2_bytes: u64, room: u64) -> Self {
         let bytes = bytes.max(1);
         let plenty = (CACHES * l2_bytes).div_ceil(bytes);
@@ -93,7 +94,7 @@ impl BufferSets {
         }
     }
 
-    /// The same for a case that is timed with a warm cache, which need not be filled with others.
+    /// The sets of a case that is timed with a warm cache, which other sets need not fill.
     pub fn plan_warm(bytes: u64, batch: u32, draws: u32, room: u64) -> Self {
         Self {
             flush: false,

@@ -6,7 +6,7 @@ use super::summary::median;
 use super::validity::Conditions;
 use crate::role::DeviceSample;
 
-/// A sample this far from a sample says nothing about it, nanoseconds.
+/// The longest distance of a device sample from an interval that it describes, nanoseconds.
 const REACH_NS: u64 = 250_000_000;
 
 /// The interval in which one kernel was timed.

@@ -80,7 +80,7 @@ pub enum Cycles<R> {
 }
 
 impl<R> Cycles<R> {
-    /// The same of something made of the log-ratios; unknown where that is none.
+    /// Applies `part` to the log-ratios; unknown if `part` returns none.
     pub fn map<'a, S>(&'a self, part: impl FnOnce(&'a R) -> Option<S>) -> Cycles<S> {
         match self {
             Self::Unknown => Cycles::Unknown,

@@ -135,7 +135,7 @@ pub fn compute_floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Boun
         })
 }
 
-/// Returns true if a time is little more than that of so many empty launches, so that small
+/// Returns true if a time is little more than that of `launches` empty launches, so that small
 /// differences are those of launching.
 pub fn is_launch_bound(us: f64, launches: usize, launch_us: f64) -> bool {
     #[expect(clippy::cast_precision_loss, reason = "a plan has few launches")]

@@ -2,11 +2,11 @@
 
 use super::distribution::normal_tail;
 
-/// Up to so many differences the distribution of their rank sum is computed exactly.
+/// The most differences for which the distribution of the rank sum is computed exactly.
 const EXACT: usize = 50;
 
-/// Wilcoxon's signed-rank test: the probability of values that lie so far above zero, if they
-/// are symmetric about zero. Zeros are dropped, ties get their mean rank. One of nothing.
+/// Wilcoxon's signed-rank test: the probability of values at least as far above zero, if their
+/// distribution is symmetric about zero. Zeros are dropped, ties get their mean rank. 1 without values.
 pub fn signed_rank(values: &[f64]) -> f64 {
     let mut sized = values
         .iter()

@@ -17,8 +17,8 @@ const HISTORY_DIFFERENCE: f64 = 0.03;
 /// Reasons for a lower clock that NVML calls hardware slowdown, software and hardware thermal
 /// slowdown, and power brake (`nvmlClocksEventReason*`). A power cap (0x4) is not among them.
 const SLOWDOWN: u64 = 0x8 | 0x20 | 0x40 | 0x80;
-/// The power limit holds the clock down. A kernel that keeps the device busy meets it for good
-/// reasons, and then its clock is its own and no disturbance.
+/// The power limit lowers the clock. A kernel that keeps the device busy reaches it without any
+/// disturbance.
 const POWER_CAP: u64 = 0x4;
 /// Degrees by which a device may grow warmer or cooler from a process's first round to its last. A
 /// drift cancels within a round, but times and their history are those of one temperature: boost

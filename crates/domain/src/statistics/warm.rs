@@ -53,7 +53,7 @@ fn settled(medians: &[f64]) -> bool {
     };
     let low = last.iter().copied().fold(f64::INFINITY, f64::min);
     let high = last.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    // Times that are none never settle, and the extremes would pass over them.
+    // A NaN would be ignored by the extremes, so invalid times are excluded here.
     let times = last.iter().all(|us| us.is_finite() && *us > 0.0);
     times && high <= (1.0 + ALIKE) * low
 }

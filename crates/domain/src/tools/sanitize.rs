@@ -169,7 +169,7 @@ pub fn emulated(findings: &[Finding], unfinished: Option<&str>) -> Vec<ToolResul
     results.collect()
 }
 
-/// Reads the log of compute-sanitizer. Without its closing summary nothing is believed.
+/// Reads the log of compute-sanitizer. A log without its closing summary counts as not run.
 pub fn read(tool: Tool, log: &str) -> Status {
     let not_run = |reason: String| Status::NotRun { reason };
     let lines = log

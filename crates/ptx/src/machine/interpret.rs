@@ -16,7 +16,7 @@ use super::{arithmetic, control, full_warp};
 use crate::code::{GUARD_NOT, Inst, NONE, Op};
 use crate::simd::VectorOps;
 
-/// Why a warp stopped running.
+/// The reason why a warp stopped running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stop {
     /// Every lane exited.

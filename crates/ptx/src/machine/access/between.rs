@@ -442,7 +442,7 @@ pub(super) fn reads_apart(
     let _ = exec.find(block, seen);
 }
 
-/// Where a block stands in its grid.
+/// The coordinates of a block in its grid.
 fn coordinates(exec: &Exec<'_>, linear: u64) -> [u32; 3] {
     let [x, y, _] = exec.launch.grid.map(u64::from);
     [
