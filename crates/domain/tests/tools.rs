@@ -324,6 +324,22 @@ fn a_profiler_that_may_not_count_is_told_how_to() {
 }
 
 #[test]
+fn advice_names_nothing_that_only_some_tasks_have() {
+    for rule in RULES {
+        for word in [
+            "K and V",
+            "query",
+            "attention",
+            "softmax",
+            "matrix",
+            "row of",
+        ] {
+            assert!(!rule.advice.contains(word), "{}: {}", rule.id, rule.advice);
+        }
+    }
+}
+
+#[test]
 fn rules_speak_of_metrics_that_exist() {
     for condition in RULES.iter().flat_map(|rule| rule.when) {
         let known = METRICS.iter().any(|metric| metric.id == condition.metric);

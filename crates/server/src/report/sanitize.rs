@@ -75,7 +75,7 @@ pub fn text(checked: &SanitizerReport, device: &Device) -> String {
         }
     }
     text.push_str(&format!(
-        "by         {}, {} executions\n",
+        "by         {} (executions: {})\n",
         plain(&checked.by),
         checked.executions
     ));

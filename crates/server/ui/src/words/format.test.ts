@@ -21,6 +21,12 @@ describe("quantities carry their unit", () => {
   ])("%d microseconds", (us, text) => expect(format.microseconds(us)).toBe(text));
 
   it.each([
+    [0, "0 candidates"],
+    [1, "1 candidate"],
+    [1_500, "1,500 candidates"],
+  ])("%d candidates are counted with their noun", (number, text) => expect(format.candidates(number)).toBe(text));
+
+  it.each([
     [0, "0 B"],
     [372, "372 B"],
     [49_152, "48 KiB"],
