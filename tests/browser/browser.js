@@ -17,7 +17,7 @@ const FLAGS = [
 ];
 export const SCHEMES = ["light", "dark"];
 export const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
-/** How long a test waits for anything at all, milliseconds. */
+/** Limit of every wait of a test in milliseconds. */
 const PATIENCE = 10_000;
 
 export function launchBrowser() {

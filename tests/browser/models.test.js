@@ -19,7 +19,7 @@ api = "cassette"
 file = "unpriced.jsonl"
 `;
 const PRICE = { input: 0.25, cached: 0.025, output: 2 };
-/** How long the run may take, milliseconds: nine kernels on the emulated device. */
+/** Limit of the run's duration in milliseconds: nine kernels on the emulated device. */
 const RUN_TAKES = 240_000;
 
 let browser;

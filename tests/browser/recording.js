@@ -12,7 +12,7 @@ const fenced = (text) => `\`\`\`cuda\n${text}\`\`\`\n`;
 const PER_ROW = file("playbook/01-block-per-row.cu");
 const threads = (count) => fenced(PER_ROW.replace("value = 128", `value = ${count}`));
 
-/** What must stay text on a page, whatever a model writes. */
+/** Markup in a model's reply, which a page must show as text. */
 export const HOSTILE = `<img src="x" onerror="document.title='taken over'"><script>document.title = "taken over"</script>`;
 
 /** Replies by the candidate's ordinal and the call's turn. */

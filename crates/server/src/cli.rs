@@ -154,7 +154,7 @@ pub struct ServiceAddress {
         conflicts_with = "server"
     )]
     pub profile: Option<String>,
-    /// How to identify to the service.
+    /// The token and certificate with which the command identifies.
     #[command(flatten)]
     pub credentials: CredentialFiles,
     /// The data folder, which names the address of its running service.

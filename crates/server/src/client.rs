@@ -27,7 +27,7 @@ use crate::outcome::Failure;
 /// The longest that one answer may take.
 const TIMEOUT: Duration = Duration::from_secs(40);
 
-/// Why a request came to nothing.
+/// The reasons why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The address is none.
@@ -51,7 +51,7 @@ pub enum ClientError {
     Unreachable {
         /// The service.
         url: String,
-        /// Why.
+        /// The reason.
         source: reqwest::Error,
     },
     /// The service's certificate is not accepted.
@@ -59,9 +59,9 @@ pub enum ClientError {
     Untrusted {
         /// The service.
         url: String,
-        /// How to get there.
+        /// The setting with which the certificate is trusted.
         remedy: &'static str,
-        /// Why.
+        /// The reason.
         source: reqwest::Error,
     },
     /// The service says that the request is wrong.

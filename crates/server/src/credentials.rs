@@ -1,5 +1,5 @@
-//! What a command needs to talk to a service besides its address: a token, and the certificate of a
-//! private authority.
+//! The credentials with which a command calls a service: a token, and the certificate of a private
+//! authority.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -66,7 +66,7 @@ pub struct App {
     pub engine: Engine,
     /// The data folder, where bundles of evidence lie.
     pub data: PathBuf,
-    /// Whether requests need tokens.
+    /// The rule that decides if requests need tokens.
     pub access: Access,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,

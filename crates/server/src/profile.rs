@@ -77,7 +77,7 @@ pub fn find(name: Option<&str>) -> Result<Option<Profile>, ProfileError> {
     }
 }
 
-/// The same in one file.
+/// Finds a profile in one file.
 ///
 /// # Errors
 /// [`ProfileError`].

@@ -182,7 +182,7 @@ impl From<StyleName> for PromptStyle {
 pub struct ShowArgs {
     /// Id of the run.
     pub run: RunId,
-    /// Which service.
+    /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,
 }
@@ -195,7 +195,7 @@ pub struct ContextArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Which service.
+    /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,
 }
@@ -222,7 +222,7 @@ pub struct SubmitArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Which service.
+    /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,
 }
@@ -232,7 +232,7 @@ pub struct SubmitArgs {
 pub struct RecordingArgs {
     /// Id of the run.
     pub run: RunId,
-    /// Which service.
+    /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,
 }

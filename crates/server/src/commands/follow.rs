@@ -28,12 +28,12 @@ pub(super) enum Style {
     Json,
 }
 
-/// When following ends.
+/// The event at which following ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Until {
-    /// When the run has ended.
+    /// The end of the run.
     Over,
-    /// Also when it pauses, because the caller does not resume it.
+    /// The end of the run or a pause, because the caller does not resume it.
     OverOrPaused,
 }
 

@@ -1,4 +1,4 @@
-//! Who may send which request: one middleware compares the scope that a route declares in its OpenAPI
+//! Access of callers to routes: one middleware compares the scope that a route declares in its OpenAPI
 //! documentation with the scope of the caller's token.
 //!
 //! A service that listens on loopback and has no tokens asks for none. Requests from pages of other
@@ -106,7 +106,7 @@ impl Access {
         }
     }
 
-    /// The same for a listener that browsers reach over TLS.
+    /// These rules for a listener that browsers reach over TLS.
     pub fn encrypted(mut self) -> Self {
         self.encrypted = true;
         self

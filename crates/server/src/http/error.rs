@@ -37,9 +37,9 @@ pub enum ApiError {
     Malformed(String),
     /// A field of the body could not be read.
     MalformedField {
-        /// Where the body is wrong, and how.
+        /// The defect of the body and its position.
         detail: String,
-        /// The same about the field alone.
+        /// The defect of the field alone.
         problem: Problem,
     },
     /// The body is not announced as JSON.

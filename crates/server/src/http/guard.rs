@@ -30,7 +30,7 @@ pub enum Unprotected {
         "listen on {0}: others reach this address, so requests to it must be encrypted; give --tls-cert FILE and --tls-key FILE, or --behind-proxy if a reverse proxy in front terminates TLS; or listen on 127.0.0.1 and reach it from elsewhere through a tunnel, such as ssh -L 8787:127.0.0.1:8787 HOST"
     )]
     Plain(SocketAddr),
-    /// Nobody could identify.
+    /// No usable token exists, so that no caller could identify.
     #[error(
         "listen on {0}: others reach this address, so requests to it need tokens, and no usable one exists; create one first: kernelwright token create --name NAME --scope admin"
     )]

@@ -1,5 +1,5 @@
-//! Which commands make a data folder in the folder that they are called from. The program itself
-//! is started, as a user starts it.
+//! The commands that make a data folder in the folder that they are called from. The tests start the
+//! program itself, as a user does.
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -127,7 +127,7 @@ export function models(): Promise<ModelView[]> {
   return request("/models");
 }
 
-/** Whether the service asks for tokens, and as whom this browser is signed in. */
+/** Reads if the service asks for tokens, and as whom this browser is signed in. */
 export function session(): Promise<SessionView> {
   return request(SESSION);
 }

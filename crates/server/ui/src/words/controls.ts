@@ -29,8 +29,8 @@ export function atMost(share: number): string {
 }
 
 /**
- * What a device's controls say. Before the first they say nothing, which is not that nothing goes wrong; where times
- * are modelled there is nothing to say.
+ * The error rates that a device's controls show, in words. Without a control there is no rate. Modelled times have no
+ * controls, because they have no noise.
  */
 export function tally(kind: DeviceKind, controls: ControlTally): string {
   const parts = [];
