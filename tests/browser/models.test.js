@@ -126,7 +126,7 @@ describe("the form", () => {
     run = new URL(page.url()).pathname;
     // The recording holds nothing for the last candidate: the run pauses and says so.
     await page.getByText("it holds no reply for turn 0").first().waitFor({ timeout: RUN_TAKES });
-    await page.locator("a.node[aria-label^='#8'][aria-label*='duplicate']").waitFor();
+    await page.locator("a[data-candidate][aria-label^='#8'][aria-label*='duplicate']").waitFor();
     assert.deepEqual(complaints, []);
   });
 });
@@ -154,9 +154,9 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
     },
     "asked-run": {
       path: () => run,
-      ready: () => page.locator("a.node[aria-label^='#6']").waitFor(),
+      ready: () => page.locator("a[data-candidate][aria-label^='#6']").waitFor(),
       async check() {
-        const names = await page.locator("a.node").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
+        const names = await page.locator("a[data-candidate]").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
         const wanted = [/^#0 .*baseline, accepted/, /^#3 .*init, data race/, /^#4 .*init, malformed/, /^#6 .*repair, accepted/, /^#10 .*no answer from hand: .*holds no reply/];
         // On a phone only a part of the graph is in sight, and only that is drawn.
         for (const name of page.viewportSize().width > 1000 ? wanted : [wanted[3]]) assert.ok(names.some((found) => name.test(found)), `${name} in ${names}`);

@@ -16,10 +16,3 @@ function cut(text: string, length: number): string {
   return `${text.slice(0, length).trimEnd()}…`;
 }
 
-/** Measures texts in a font of the page, given as CSS writes it, such as `600 12px`. */
-export function measurer(font: string): (text: string) => number {
-  const context = document.createElement("canvas").getContext("2d");
-  if (!context) return (text) => text.length * 7;
-  context.font = `${font} ${getComputedStyle(document.body).fontFamily}`;
-  return (text) => context.measureText(text).width;
-}

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { candidate, id } from "../samples";
-import { ancestry, COLUMN, COLUMN_ROWS, edge, joinEdge, layout, passes, ROW, step } from "./layout";
+import { ancestry, COLUMN, COLUMN_ROWS, layout, passes, route, ROW, step, updated } from "./layout";
 
 function child(ordinal: number, generation: number, parent: number) {
   return candidate(ordinal, { generation, parents: [id(parent)] });
@@ -97,8 +97,8 @@ it.each([1, 2, 3])("never draws an edge of forest %d over a candidate that it do
 it("leads the edge to the next step past the sweep of the one before", () => {
   const graph = layout([...nodes, child(6, 2, 1)]);
   expect(passes(place(graph, 6)).map(({ x }) => x)).toEqual([place(graph, 2).x]);
-  expect(edge(place(graph, 0))).toBe("");
-  expect(edge(place(graph, 6)).match(/C/g)).toHaveLength(2);
+  expect(route(place(graph, 0))).toEqual([]);
+  expect(route(place(graph, 6)).map(({ x }) => x)).toEqual([1, 2, 6].map((ordinal) => place(graph, ordinal).x));
 });
 
 it("breaks a long sweep into columns side by side", () => {
@@ -118,8 +118,6 @@ describe("further parents", () => {
     const graph = layout([...nodes, bred([5, 2])]);
     expect(graph.joins.map(({ from, to }) => [from.node.ordinal, to.node.ordinal])).toEqual([[2, 6]]);
     expect(place(graph, 6)).toMatchObject({ parent: place(graph, 5), y: place(graph, 5).y });
-    const [join] = graph.joins;
-    expect(join && joinEdge(join)).toMatch(/^M[\d.]+ [\d.]+C[\d. ]+$/);
   });
 
   it.each([
@@ -128,6 +126,22 @@ describe("further parents", () => {
   ])("that are %s make no second line", (_, parents) => {
     expect(layout([...nodes, bred(parents)]).joins).toEqual([]);
   });
+});
+
+it.each([1_000, 10_000])("gives a graph of %d candidates about the shape of its frame", (size) => {
+  const graph = layout(forest(size, 1));
+  const ratio = (0.35 * graph.width) / graph.height;
+  expect(ratio).toBeGreaterThan(0.7);
+  expect(ratio).toBeLessThan(6);
+});
+
+it("keeps the places of candidates that only changed", () => {
+  const before = layout(nodes);
+  const at = before.places.map(({ x, y }) => [x, y]);
+  const after = updated(before, nodes.map((node) => ({ ...node, title: "renamed" })));
+  expect(after.places.map(({ x, y }) => [x, y])).toEqual(at);
+  expect(after.places[3]?.node.title).toBe("renamed");
+  expect(updated(after, [...nodes, child(6, 2, 1)]).places).toHaveLength(7);
 });
 
 it("lays out nothing", () => {

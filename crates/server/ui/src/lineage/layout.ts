@@ -4,11 +4,15 @@
 
 import type { CandidateSummary } from "../api/types";
 
-/** Distance between two columns and between two rows of one column, in pixels at zoom 1. */
+/** Distance between two columns and between two rows of one column, in units of the layout. */
 export const COLUMN = 176;
 export const ROW = 36;
-/** A column longer than this continues beside itself. */
+/** Rows of a column before it continues beside itself, in a graph of up to about a thousand candidates. */
 export const COLUMN_ROWS = 32;
+/** Height of the band that columns keep to, by that of a full column. */
+const BAND = 1.3;
+/** Rows of a column for each square root of the candidates, so that a large graph has the shape of its frame. */
+const ROWS_PER_ROOT = 0.9;
 const MARGIN = { left: 34, top: 44, right: 172, bottom: 24 };
 
 /** Something that takes up a row of a column: a candidate, or an edge that passes by. */
@@ -45,8 +49,12 @@ export interface Layout {
   /** Edges from the further parents of candidates. */
   joins: Join[];
   byId: Map<string, Place>;
+  /** The ids of primary parents. */
+  parents: Set<string>;
   /** Places of one column from top to bottom, columns from left to right. */
   columns: Place[][];
+  /** The most rows of a column. */
+  rows: number;
   bands: Band[];
   width: number;
   height: number;
@@ -62,6 +70,7 @@ interface Cell {
 /** Lays out candidates given by ordinal, so that a parent comes before its children. */
 export function layout(nodes: readonly CandidateSummary[]): Layout {
   const { byId, cells } = sort(nodes);
+  const rows = Math.max(COLUMN_ROWS, Math.ceil(ROWS_PER_ROOT * Math.sqrt(nodes.length)));
   const columns: Place[][] = [];
   const bands: Band[] = [];
   const spots: Spot[] = [];
@@ -69,8 +78,8 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
   let left = 0;
   cells.forEach((cell, index) => {
     const begin = left;
-    for (const column of wrapped([...cell.places, ...edges.enter(cell, index)])) {
-      pack(column);
+    for (const column of wrapped([...cell.places, ...edges.enter(cell, index)], rows)) {
+      pack(column, (rows * ROW * BAND) / 2);
       for (const spot of column) spot.x = MARGIN.left + left;
       spots.push(...column);
       // A long column may end in a part that edges only pass.
@@ -83,18 +92,38 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
     else bands.push({ generation: cell.generation, x: begin, width: left - begin });
   });
 
-  const top = Math.min(0, ...spots.map((spot) => spot.y));
-  for (const spot of spots) spot.y += MARGIN.top - top;
-  const bottom = Math.max(MARGIN.top, ...spots.map((spot) => spot.y));
+  // Loops, because so many arguments would overflow the stack.
+  let top = 0;
+  for (const spot of spots) top = Math.min(top, spot.y);
+  let bottom = MARGIN.top;
+  for (const spot of spots) {
+    spot.y += MARGIN.top - top;
+    bottom = Math.max(bottom, spot.y);
+  }
   return {
     places: [...byId.values()],
     joins: joins(byId),
     byId,
+    parents: new Set(nodes.flatMap((node) => node.parents.slice(0, 1))),
     columns,
+    rows,
     bands,
     width: MARGIN.left + Math.max(0, left - COLUMN) + MARGIN.right,
     height: bottom + MARGIN.bottom,
   };
+}
+
+/**
+ * The layout of newer versions of the same candidates: places stay and take the new values. Where candidates
+ * were added it is laid out anew.
+ */
+export function updated(before: Layout | null, nodes: readonly CandidateSummary[]): Layout {
+  if (before?.places.length !== nodes.length) return layout(nodes);
+  if (!before.places.every((place, at) => place.node.id === nodes[at]?.id)) return layout(nodes);
+  before.places.forEach((place, at) => {
+    place.node = nodes[at] ?? place.node;
+  });
+  return { ...before };
 }
 
 /** Sorts candidates into cells, from left to right. */
@@ -168,11 +197,11 @@ function isPlace(spot: Spot): spot is Place {
 }
 
 /** Orders a column by where its edges come from, and breaks it where it is too long. */
-function wrapped(members: Spot[]): Spot[][] {
+function wrapped(members: Spot[], rows: number): Spot[][] {
   const ordered = members.toSorted((one, other) => (one.from?.y ?? 0) - (other.from?.y ?? 0) || one.rank - other.rank);
   const parts: Spot[][] = [];
-  for (let start = 0; start < ordered.length; start += COLUMN_ROWS) {
-    parts.push(ordered.slice(start, start + COLUMN_ROWS));
+  for (let start = 0; start < ordered.length; start += rows) {
+    parts.push(ordered.slice(start, start + rows));
   }
   return parts;
 }
@@ -180,9 +209,9 @@ function wrapped(members: Spot[]): Spot[][] {
 /**
  * Sets the heights of one column: one row apart at least, in the given order, with the least
  * sum of squared distances to the wished heights. Overlapping neighbours are merged to blocks
- * that share one offset (pool adjacent violators).
+ * that share one offset (pool adjacent violators). No spot is farther from the middle than `band`.
  */
-function pack(column: Spot[]): void {
+function pack(column: Spot[], band: number): void {
   const blocks: { start: number; size: number; offset: number }[] = [];
   wishes(column).forEach((wish, row) => {
     let block = { start: row, size: 1, offset: wish - row * ROW };
@@ -194,7 +223,9 @@ function pack(column: Spot[]): void {
     }
     blocks.push(block);
   });
-  for (const { start, size, offset } of blocks) {
+  const highest = Math.max(-band, band - (column.length - 1) * ROW);
+  for (const { start, size, offset: wished } of blocks) {
+    const offset = Math.max(-band, Math.min(highest, wished));
     for (let row = start; row < start + size; row += 1) {
       const spot = column[row];
       if (spot) spot.y = offset + row * ROW;
@@ -254,41 +285,12 @@ function nearest(places: Place[], y: number): Place | undefined {
   );
 }
 
-/** Length of an edge's bend. What comes before it runs level, between a label's two lines. */
-const BEND = 46;
-/**
- * Where a label begins, beside its node, and the most of its width. Where edges leave the node it
- * ends before they bend, elsewhere before the node of the next column.
- */
-export const LABEL = { x: 16, parent: COLUMN - BEND - 16 - 4, leaf: COLUMN - 16 - 20 };
-
-/** The line from a primary parent to its child, past what stands between them; empty for a root. */
-export function edge(to: Place): string {
+/** The spots of the line from a primary parent to its child, with those where it passes other columns; empty for a root. */
+export function route(to: Place): { x: number; y: number }[] {
+  if (!to.from) return [];
   const spots: Spot[] = [to];
-  for (let spot = to.from; spot; spot = isPlace(spot) ? null : spot.from) spots.unshift(spot);
-  const [from, ...rest] = spots;
-  if (!from || rest.length === 0) return "";
-  let before = from;
-  let line = `M${from.x} ${from.y}`;
-  for (const spot of rest) {
-    const begin = before.x + COLUMN - BEND;
-    const end = before.x + COLUMN - 12;
-    const middle = (begin + end) / 2;
-    line += `H${begin}C${middle} ${before.y} ${middle} ${spot.y} ${end} ${spot.y}H${spot.x}`;
-    before = spot;
-  }
-  return line;
-}
-
-/**
- * The line from a further parent. It may cross what stands between, so it is drawn behind and
- * light; it arrives from above or below, never over the primary parent's line.
- */
-export function joinEdge({ from, to }: Join): string {
-  const side = from.y > to.y ? 1 : -1;
-  const arrival = to.y + side * 12;
-  const reach = Math.max(24, Math.abs(to.x - from.x) / 2);
-  return `M${from.x} ${from.y}C${from.x + reach} ${from.y} ${to.x - 6} ${arrival + side * 22} ${to.x} ${arrival}`;
+  for (let spot: Spot | null = to.from; spot; spot = isPlace(spot) ? null : spot.from) spots.push(spot);
+  return spots.reverse();
 }
 
 /** The spots where the line to a candidate passes other columns. */

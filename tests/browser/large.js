@@ -1,0 +1,65 @@
+// A run of many candidates, in the API's own values, without chance.
+
+import { candidateId, world } from "./world.js";
+
+/** Candidates of one generation. */
+const GENERATION = 200;
+const VERDICTS = ["accepted", "accepted", "accepted", "compile_rejected", "incorrect_output", "data_race", "accepted", "timeout", "gate_rejected", "accepted"];
+
+/** A generator of numbers from 0 up to `below`, the same in every run. */
+function chance() {
+  let state = 20_261;
+  return (below) => {
+    state = (state * 16_807) % 2_147_483_647;
+    return Math.floor((state / 2_147_483_647) * below);
+  };
+}
+
+/** The world with its live run replaced by one of `size` candidates, written by models. */
+export function largeWorld(size) {
+  const made = world();
+  const [sample] = made.nodes;
+  const random = chance();
+  let elite = [0];
+  let fastest = 0;
+  const nodes = [];
+  for (let ordinal = 0; ordinal < size; ordinal += 1) {
+    const generation = Math.ceil(ordinal / GENERATION);
+    const verdict = ordinal === 0 ? "accepted" : VERDICTS[random(VERDICTS.length)];
+    const parents = ordinal === 0 ? [] : [elite[random(elite.length)]];
+    const crossed = ordinal > 1 && random(4) === 0;
+    if (crossed) parents.push(elite[random(elite.length)]);
+    const before = nodes[parents[0]]?.speedup ?? 1;
+    const speedup = verdict === "accepted" ? (ordinal === 0 ? 1 : before * (0.9 + random(1_000) / 8_000)) : null;
+    nodes.push({
+      ...sample,
+      id: candidateId(ordinal),
+      ordinal,
+      generation,
+      parents: parents.map(candidateId),
+      operator: { operator: ordinal === 0 ? "baseline" : crossed ? "crossover" : "mutation" },
+      proposer: ordinal === 0 ? "playbook" : ["fast", "large"][random(2)],
+      title: ordinal === 0 ? "baseline" : `variant ${ordinal}`,
+      verdict,
+      summary: verdict,
+      speedup,
+      time_us: speedup === null ? null : 41.6 / speedup,
+      modelled: speedup !== null,
+      best: false,
+      unmet_gates: [],
+      created_at: new Date(Date.parse(sample.created_at) + ordinal * 1_000).toISOString(),
+      judged_at: new Date(Date.parse(sample.created_at) + ordinal * 1_000 + 20_000).toISOString(),
+    });
+    if (speedup !== null && speedup > nodes[fastest].speedup) fastest = ordinal;
+    if (speedup !== null && ordinal % GENERATION < 40) elite = [...elite, ordinal].sort((one, other) => nodes[other].speedup - nodes[one].speedup).slice(0, 30);
+  }
+  nodes[fastest].best = true;
+  made.nodes = nodes;
+  const run = made.runs.find(({ id }) => id === made.live);
+  const winner = nodes[fastest];
+  run.verdicts = {};
+  for (const { verdict } of nodes) run.verdicts[verdict] = (run.verdicts[verdict] ?? 0) + 1;
+  Object.assign(run, { name: `run of ${size}`, trials: size - 1, pending: 0, budget: { ...run.budget, trials: size }, best: { candidate: winner.id, title: winner.title, speedup: winner.speedup, time_us: winner.time_us, modelled: true } });
+  made.events = made.events.slice(0, 1);
+  return made;
+}
