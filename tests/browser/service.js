@@ -25,6 +25,8 @@ export class Service {
     this.token = null;
     this.signedIn = false;
     this.readers = new Set();
+    /** Past events that streams began with. */
+    this.sent = 0;
     /** Workers that the service's health counts. */
     this.workers = 1;
     this.server = createServer((request, response) => void this.#answer(request, response));
@@ -141,7 +143,11 @@ export class Service {
     const after = Number(request.headers["last-event-id"] ?? url.searchParams.get("after") ?? 0);
     response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-cache" });
     response.write("retry: 50\n\n");
-    for (const event of this.world.events) if (event.id > after && event.run === run.id) response.write(frame(event));
+    for (const event of this.world.events) {
+      if (event.id <= after || event.run !== run.id) continue;
+      response.write(frame(event));
+      this.sent += 1;
+    }
     this.readers.add(response);
     response.on("close", () => this.readers.delete(response));
   }

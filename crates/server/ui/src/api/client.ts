@@ -43,6 +43,12 @@ export class ApiError extends Error {
 }
 
 async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
+  const response = await answer(path, init);
+  return (response.status === NO_CONTENT ? undefined : await response.json()) as T;
+}
+
+/** Sends a request; an answer that reports an error is thrown. */
+async function answer(path: string, init: RequestInit = {}): Promise<Response> {
   let response: Response;
   try {
     response = await fetch(BASE + path, { headers: { accept: "application/json" }, ...init });
@@ -55,7 +61,7 @@ async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
     if (response.status === UNAUTHORIZED && path !== SESSION) reportSignedOut();
     throw await problemOf(response);
   }
-  return (response.status === NO_CONTENT ? undefined : await response.json()) as T;
+  return response;
 }
 
 async function problemOf(response: Response): Promise<ApiError> {
@@ -109,6 +115,26 @@ export function control(id: string, action: Control): Promise<RunView> {
 /** Has the promoted winner evaluated again; what becomes of it arrives as events. */
 export function recheck(id: string): Promise<PromotionView> {
   return request(`/runs/${id}/recheck`, { method: "POST" });
+}
+
+/** The files of a bundle of evidence, by name. */
+export interface Manifest {
+  files: Record<string, { digest: string; bytes: number }>;
+  /** Files that were left out, each with the reason. */
+  left_out: Record<string, string>;
+}
+
+export function evidence(digest: string): Promise<Manifest> {
+  return request(`/evidence/${digest}`);
+}
+
+/** The text of a file of a bundle. */
+export async function evidenceFile(digest: string, name: string): Promise<string> {
+  return (await answer(`/evidence/${digest}/${encodeURIComponent(name)}`)).text();
+}
+
+export function evidenceUrl(digest: string, name: string): string {
+  return `${BASE}/evidence/${digest}/${encodeURIComponent(name)}`;
 }
 
 export function tasks(): Promise<TaskView[]> {

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 
 import type { EventKind } from "../api/types";
 import { candidate, drafting, event, id, queued } from "../samples";
-import { merge, patch } from "./patch";
+import { merge, patch, split } from "./patch";
 
 function judged(ordinal: number, over: Partial<Extract<EventKind, { kind: "judged" }>> = {}) {
   return event(9, {
@@ -92,4 +92,17 @@ it("merges newer versions by ordinal", () => {
     [1, "candidate 1"],
     [2, "newer"],
   ]);
+});
+
+describe("what is read at once", () => {
+  it("joins windows that overlap", () => {
+    const owed = [{ first: 4, size: 3 }, { first: 5, size: 1 }, { first: 7, size: 2 }];
+    expect(split(owed, 100)).toEqual({ now: [{ first: 4, size: 5 }], later: [] });
+  });
+
+  it("is at most a portion of the candidates", () => {
+    const owed = Array.from({ length: 40 }, (_, at) => ({ first: 100 * at, size: 5 }));
+    const { now, later } = split(owed, 100);
+    expect([now.length, later.length]).toEqual([20, 20]);
+  });
 });

@@ -113,6 +113,25 @@ function windows(ordinals: Set<number>): Window[] {
   return made;
 }
 
+/**
+ * The windows that are read now, of at most `most` candidates together, and the others. Windows that follow each other
+ * or overlap are joined, because events of one candidate often come apart.
+ */
+export function split(owed: readonly Window[], most: number): { now: Window[]; later: Window[] } {
+  const ordinals = new Set<number>();
+  for (const { first, size } of owed) for (let ordinal = first; ordinal < first + size; ordinal += 1) ordinals.add(ordinal);
+  const now: Window[] = [];
+  const later: Window[] = [];
+  let left = most;
+  for (const window of windows(ordinals)) {
+    if (window.size <= left) {
+      now.push(window);
+      left -= window.size;
+    } else later.push(window);
+  }
+  return { now, later };
+}
+
 /** Takes over newer versions of candidates, keeping the order by ordinal. */
 export function merge(nodes: readonly CandidateSummary[], newer: readonly CandidateSummary[]): CandidateSummary[] {
   const byId = new Map(nodes.map((node) => [node.id, node]));

@@ -3,16 +3,23 @@
 // An event names what changed and carries a little of it. What it does not carry is read again
 // in the smallest portion that the API has: the run itself, or a window of candidates around the
 // changed ordinal. The whole lineage is never read twice.
+//
+// Reads are paced: events of a busy run arrive many times a second, and a page that read after each would keep a
+// core of the service busy by itself.
 
 import { ApiError, candidates, control, eventsUrl, health, lineage, run, type Control } from "../api/client";
 import { onRecovery } from "../api/reach";
 import type { CandidateSummary, RunEvent, RunState, RunView } from "../api/types";
-import { merge, patch, type Window } from "./patch";
+import { Pace } from "./pace";
+import { merge, patch, split, type Window } from "./patch";
 
 /** Events kept for the feed. */
 const FEED = 400;
-/** Changes that arrive within this time are taken over together. */
+/** Changes that arrive within this time are taken over together; of a large run, whose layout takes longer, more. */
 const BATCH_MS = 60;
+const LARGE = { candidates: 2_000, batch_ms: 500 };
+/** The most candidates that are read again at once. */
+const PORTION = 100;
 /** Pause before a failed request is repeated. */
 const RETRY_MS = 2_000;
 
@@ -36,8 +43,10 @@ export class RunWatch {
   #arrived: RunEvent[] = [];
   /** Parts that are out of date according to events and have not been read since. */
   #owed: { run: boolean; windows: Window[] } = { run: false, windows: [] };
+  readonly #pace = new Pace();
   #batch: Timer;
   #retry: Timer;
+  #next: Timer;
   #closed = false;
   #stopWatching: () => void = () => {};
 
@@ -70,6 +79,7 @@ export class RunWatch {
     this.#disconnect();
     clearTimeout(this.#batch);
     clearTimeout(this.#retry);
+    clearTimeout(this.#next);
   }
 
   /** Asks the service to pause, resume, finish or cancel the run. */
@@ -111,7 +121,7 @@ export class RunWatch {
       if (event.id <= this.#last) return;
       this.#last = event.id;
       this.#arrived.push(event);
-      this.#batch ??= setTimeout(() => this.#take(), BATCH_MS);
+      this.#batch ??= setTimeout(() => this.#take(), this.nodes.length > LARGE.candidates ? LARGE.batch_ms : BATCH_MS);
     };
     stream.onerror = () => {
       if (isOver(this.run?.state)) {
@@ -131,25 +141,38 @@ export class RunWatch {
   }
 
   #take(): void {
+    this.#batch = undefined;
     const events = this.#arrived;
     this.#arrived = [];
-    this.#batch = undefined;
     this.events = [...this.events, ...events].slice(-FEED);
     const { nodes, stale, runChanged } = patch(this.nodes, events, this.truncated);
     this.nodes = nodes;
     this.#owed.run ||= runChanged;
     this.#owed.windows.push(...stale);
-    void this.#settle();
+    this.#settleSoon();
   }
 
-  /** Reads what is owed; what cannot be read now stays owed. */
+  /** Reads what is owed when the pace allows it. */
+  #settleSoon(): void {
+    if (this.#closed || (!this.#owed.run && this.#owed.windows.length === 0)) return;
+    this.#next ??= setTimeout(() => {
+      this.#next = undefined;
+      void this.#settle();
+    }, this.#pace.wait(performance.now()));
+  }
+
+  /** Reads what is owed, at most a portion of the candidates; what cannot be read now stays owed. */
   async #settle(): Promise<void> {
-    const owed = this.#owed;
-    this.#owed = { run: false, windows: [] };
+    const { now, later } = split(this.#owed.windows, PORTION);
+    const owed = { run: this.#owed.run, windows: now };
+    this.#owed = { run: false, windows: later };
+    const begin = performance.now();
     const reads = owed.windows.map((window) => this.#refresh(window));
     if (owed.run) reads.push(this.#refreshRun());
     try {
       await Promise.all(reads);
+      this.#pace.took(begin, performance.now());
+      this.#settleSoon();
     } catch {
       this.#owed.run ||= owed.run;
       this.#owed.windows.unshift(...owed.windows);
