@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import { candidate, queued } from "../samples";
-import { curve, speedupRange, ticks, timeUnit } from "./curve";
+import { curve, floorSpeedup, inOrder, speedupRange, ticks, timeUnit } from "./curve";
 
 const nodes = [
   candidate(0, { speedup: 1 }),
@@ -76,3 +76,19 @@ it.each([
   [3_600, "minutes"],
   [36_000, "hours"],
 ])("labels %d seconds in %s", (seconds, name) => expect(timeUnit(seconds).name).toBe(name));
+
+it("finds the floor's speedup over the baseline, the geometric mean over the cases", () => {
+  const floor = (found_us: number, us: number) => ({ case: "wide", cache: "cold" as const, bound: "bytes" as const, found_us, us });
+  expect(floorSpeedup({ floors: [floor(40, 10), floor(90, 10)] })).toBeCloseTo(6, 9);
+  expect(floorSpeedup({ floors: [] })).toBeNull();
+});
+
+it("makes room for a floor that is near, and for no other", () => {
+  const drawn = curve(nodes, true);
+  expect(speedupRange(drawn, 3).high).toBeGreaterThan(3);
+  expect(speedupRange(drawn, 40)).toEqual(speedupRange(drawn));
+});
+
+it("reads candidates in the order of the axis, whatever came of them", () => {
+  expect(inOrder(curve(nodes, true)).map(({ ordinal }) => ordinal)).toEqual([0, 1, 2, 3, 4]);
+});

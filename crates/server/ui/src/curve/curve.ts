@@ -1,6 +1,6 @@
 // The best-so-far curve as values: positions, ranges and ticks. The part Curve.svelte draws them.
 
-import type { CandidateSummary } from "../api/types";
+import type { CandidateSummary, Evaluation } from "../api/types";
 import { promotionFailure } from "../words/verdicts";
 
 /** The horizontal axis: candidates by ordinal, seconds since the run began, or dollars. */
@@ -42,12 +42,28 @@ export function curve(nodes: readonly CandidateSummary[], modelled: boolean, axi
     if (speedup === null || promotionFailure(node)) continue;
     if (!before || speedup > before.speedup) best.push({ ordinal, x: at(node), speedup });
   }
-  return { accepted, rejected, best, x, last: Math.max(0, ...x.values()) };
+  let last = 0;
+  for (const position of x.values()) last = Math.max(last, position);
+  return { accepted, rejected, best, x, last };
+}
+
+/** The speedup of a kernel that takes no longer than the device's floor, by the baseline's evaluation; null if it names no floor. */
+export function floorSpeedup({ floors }: Pick<Evaluation, "floors">): number | null {
+  // Evaluations of older versions name none.
+  const ratios = (floors ?? []).flatMap(({ found_us, us }) => (found_us > 0 && us > 0 ? [Math.log(found_us / us)] : []));
+  return ratios.length === 0 ? null : Math.exp(ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length);
+}
+
+/** Candidates of a curve in the order of its axis, for a read-out that goes from one to the next. */
+export function inOrder({ accepted, rejected, x }: Curve): CandidateSummary[] {
+  const at = (node: CandidateSummary) => x.get(node.id) ?? 0;
+  return [...accepted, ...rejected].sort((one, other) => at(one) - at(other) || one.ordinal - other.ordinal);
 }
 
 /** Positions along an axis. A candidate without a verdict stands at the time when it was proposed. */
 function positions(nodes: readonly CandidateSummary[], axis: Axis): Map<string, number> {
-  const begin = Math.min(...nodes.map((node) => Date.parse(node.created_at)));
+  let begin = Number.POSITIVE_INFINITY;
+  for (const node of nodes) begin = Math.min(begin, Date.parse(node.created_at));
   let spent = 0;
   return new Map(
     nodes.map((node) => {
@@ -61,14 +77,19 @@ function positions(nodes: readonly CandidateSummary[], axis: Axis): Map<string, 
 /** The least range of speedups that an axis shows, so that noise does not fill it. */
 const LEAST_SPAN = 0.02;
 
+/** A floor of at most this many times the best speedup is worth the room on the axis. */
+const NEAR_FLOOR = 1.5;
+
 /**
  * The range of the vertical axis: from the baseline, or somewhat below it where accepted
- * candidates are slower, to the best. What lies outside stands at the edge.
+ * candidates are slower, to the best, or to a floor that is near. What lies outside stands at the edge.
  */
-export function speedupRange({ accepted, best }: Curve): { low: number; high: number } {
-  const high = Math.max(1, best.at(-1)?.speedup ?? 1);
+export function speedupRange({ accepted, best }: Curve, floor: number | null = null): { low: number; high: number } {
+  const fastest = Math.max(1, best.at(-1)?.speedup ?? 1);
+  const high = floor !== null && floor > fastest && floor < NEAR_FLOOR * fastest ? floor : fastest;
   const span = Math.max(LEAST_SPAN, high - 1);
-  const slowest = Math.min(1, ...accepted.map((node) => node.speedup ?? 1));
+  let slowest = 1;
+  for (const node of accepted) slowest = Math.min(slowest, node.speedup ?? 1);
   const low = Math.max(slowest, 1 - span / 2);
   return { low: Math.max(0, low - 0.08 * span), high: high + 0.1 * span };
 }
