@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { DiffLine } from "../api/types";
-import { hunks, tally } from "./hunks";
+import { hunks, pairs, tally } from "./hunks";
 
 function diff(pattern: string): DiffLine[] {
   const changes = { " ": "kept", "+": "added", "-": "removed" } as const;
@@ -26,3 +26,13 @@ it("keeps every line once and in order", () => {
 });
 
 it("counts changes", () => expect(tally(diff(" ++- "))).toEqual({ added: 2, removed: 1 }));
+
+it.each([
+  [" -+ ", [" | ", "-|+", " | "]],
+  ["--+", ["-|+", "-|"]],
+  ["-++", ["-|+", "|+"]],
+  ["+ -", ["|+", " | ", "-|"]],
+  ["-+-+", ["-|+", "-|+"]],
+])("sets %j side by side", (pattern, made) => {
+  expect(pairs(diff(pattern)).map(({ old, new: now }) => `${old?.text ?? ""}|${now?.text ?? ""}`)).toEqual(made);
+});

@@ -32,3 +32,29 @@ export function tally(diff: readonly DiffLine[]): { added: number; removed: numb
     removed: diff.filter((line) => line.change === "removed").length,
   };
 }
+
+/** One row of a difference side by side; null where a side has no line. */
+export interface Pair {
+  old: DiffLine | null;
+  new: DiffLine | null;
+}
+
+/** Sets removed lines beside the added ones that follow them. */
+export function pairs(lines: readonly DiffLine[]): Pair[] {
+  const made: Pair[] = [];
+  let free = 0;
+  for (const line of lines) {
+    if (line.change === "kept") {
+      made.push({ old: line, new: line });
+      free = made.length;
+    } else if (line.change === "removed") {
+      made.push({ old: line, new: null });
+    } else {
+      const beside = made[free];
+      if (beside) beside.new = line;
+      else made.push({ old: null, new: line });
+      free += 1;
+    }
+  }
+  return made;
+}

@@ -1,0 +1,138 @@
+// The page of a candidate: its difference, its compiled code by line, and the distribution of its times.
+
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+
+import { assertFits, launchBrowser, newPage, SCHEMES } from "./browser.js";
+import { Service } from "./service.js";
+import { BEST, candidateId, NOW, RACY, timedInTurn, world } from "./world.js";
+
+const DIGEST = "5".repeat(64);
+const PTX = `.version 9.5
+.visible .entry softmax(
+	.param .u64 softmax_param_0
+)
+{
+	.loc	1 39 0
+	ld.param.u64 	%rd1, [softmax_param_0];
+	.loc	1 44 5
+${"	fma.rn.f32 	%f1, %f2, %f3, %f1;\n".repeat(48)}	.loc	1 52 5
+	ex2.approx.f32 	%f4, %f5;
+	mul.f32 	%f6, %f4, %f4;
+	ret;
+}
+	.file	1 "/candidate.cu"
+`;
+
+let browser;
+let service;
+let context;
+let page;
+let complaints;
+
+before(async () => {
+  browser = await launchBrowser();
+});
+
+after(() => browser?.close());
+
+beforeEach(async () => {
+  service = new Service(world());
+  await service.start();
+});
+
+afterEach(async () => {
+  await context?.close();
+  await service.stop();
+});
+
+async function open(ordinal, { change = (detail) => detail, ...options } = {}) {
+  ({ context, page, complaints } = await newPage(browser, options));
+  await page.clock.setFixedTime(NOW);
+  await page.route("**/api/v1/candidates/*", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: change(await response.json()) });
+  });
+  await page.goto(`${service.origin}/candidates/${candidateId(ordinal)}`);
+  await panel("Source").waitFor();
+}
+
+const panel = (name) => page.getByRole("region", { name, exact: true });
+
+/** A candidate that was measured in 15 rounds of two processes. */
+function measured(detail) {
+  const made = timedInTurn(detail, null);
+  made.evaluation.evidence = DIGEST;
+  made.evaluation.measurement.rounds = [
+    [0.021, 0.028, 0.031, 0.033, 0.029, 0.03, 0.034, 0.032],
+    [0.026, 0.031, 0.03, 0.036, 0.027, 0.031, 0.03],
+  ];
+  return made;
+}
+
+describe("the difference", () => {
+  it("is shown in one column or side by side, as the reader likes", async () => {
+    await open(RACY);
+    const difference = panel("Difference to the parent");
+    await difference.getByRole("button", { name: "Side by side" }).click();
+    const changed = difference.locator("tr", { hasText: "nothing waits for the readers" });
+    assert.equal(await changed.locator("td").count(), 4);
+    assert.match(await changed.innerText(), /−\s*value = part\[0\];[\s\S]*\+\s*value = part\[0\]; {2}\/\/ nothing waits/);
+    await difference.screenshot({ path: "screenshots/diff-beside.png" });
+    await difference.getByRole("button", { name: "One column" }).click();
+    assert.match(await difference.locator("tr.added").innerText(), /nothing waits/);
+    await assertFits(page);
+  });
+
+  it("has one column on a phone until the reader wants two", async () => {
+    await open(RACY, { size: "phone" });
+    assert.equal(await page.getByRole("button", { name: "One column" }).getAttribute("aria-pressed"), "true");
+    await page.getByRole("button", { name: "Side by side" }).click();
+    await assertFits(page);
+  });
+});
+
+describe("the evidence", () => {
+  const serve = async () => {
+    await page.route(`**/api/v1/evidence/${DIGEST}**`, (route) => {
+      const name = new URL(route.request().url()).pathname.split("/")[5];
+      if (name === "image.ptx") return route.fulfill({ contentType: "application/octet-stream", body: PTX });
+      return route.fulfill({ contentType: "application/octet-stream", body: JSON.stringify({ files: { "image.ptx": { digest: DIGEST, bytes: PTX.length }, "source.cu": { digest: DIGEST, bytes: 2048 } }, left_out: {} }) });
+    });
+  };
+
+  for (const colorScheme of SCHEMES) {
+    it(`shows the PTX of each line, and the lines with most of it, ${colorScheme}`, async () => {
+      await open(BEST, { change: measured, colorScheme });
+      await serve();
+      await panel("Evidence").getByRole("button", { name: "Show PTX by line" }).click();
+      await panel("Evidence").getByText("52 instructions of the text").waitFor();
+      const hot = page.getByRole("button", { name: "48 PTX instructions of line 44" });
+      assert.match(await hot.getAttribute("class"), /heat-4/);
+      await page.screenshot({ path: `screenshots/heat-${colorScheme}.png`, fullPage: true });
+      await hot.click();
+      await panel("Evidence").getByText("48 instructions of line 44.").waitFor();
+      assert.doesNotMatch(await panel("Evidence").locator("pre").innerText(), /ex2/);
+      await panel("Evidence").getByRole("button", { name: "Files of the evidence" }).click();
+      assert.equal(await panel("Evidence").getByRole("link", { name: "source.cu" }).getAttribute("href"), `/api/v1/evidence/${DIGEST}/source.cu`);
+      await assertFits(page);
+      assert.deepEqual(complaints, []);
+    });
+  }
+
+  it("that is no longer there is said to be gone", async () => {
+    await open(BEST, { change: measured });
+    await page.route(`**/api/v1/evidence/**`, (route) => route.fulfill({ status: 404, contentType: "application/problem+json", body: JSON.stringify({ type: "/problems/unknown-evidence", title: "Unknown evidence", status: 404, detail: "the bundle was removed to make room" }) }));
+    await panel("Evidence").getByRole("button", { name: "Show PTX by line" }).click();
+    await panel("Evidence").getByText("the bundle was removed to make room").waitFor();
+  });
+});
+
+it("the rounds of a comparison are shown with the decision's interval", async () => {
+  await open(BEST, { change: measured });
+  const picture = panel("Comparison").getByRole("img", { name: /^Rounds from/ });
+  assert.match(await picture.getAttribute("aria-label"), /Rounds from \+2\.12 % to \+3\.67 %; effect \+3\.09 %/);
+  assert.equal(await picture.locator("circle:not(.effect)").count(), 15);
+  await panel("Comparison").screenshot({ path: "screenshots/samples.png" });
+  assert.deepEqual(complaints, []);
+});
