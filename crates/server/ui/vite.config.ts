@@ -16,5 +16,5 @@ export default defineConfig({
       output: { entryFileNames: "assets/[name].js", assetFileNames: "assets/[name][extname]" },
     },
   },
-  test: { include: ["src/**/*.test.ts"], environment: "node" },
+  test: { include: ["src/**/*.test.ts"], environment: "node", css: true },
 });
