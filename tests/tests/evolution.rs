@@ -191,6 +191,41 @@ async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn every_method_asks_by_its_operators_and_commits_a_winner() -> Result<()> {
+    let bundle = lab::task(TASK)?;
+    let server = author().await?;
+    let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
+    let cases = [
+        (Method::Insight, Operator::Init),
+        (Method::BestOf, Operator::Init),
+        (Method::Refine, Operator::Improve),
+        (Method::Eoh, Operator::Retune),
+        (Method::Funsearch, Operator::Improve),
+        (Method::AiCudaEngineer, Operator::Improve),
+        (Method::Adaptive, Operator::Init),
+    ];
+    // All runs share the service, so that the later ones wait for a device and not for a start.
+    let mut runs = Vec::new();
+    for (method, operator) in cases {
+        let run = lab.launch(&bundle, &request(method, 9)).await?;
+        runs.push((method, operator, run.id));
+    }
+    for (method, operator, id) in runs {
+        let run = lab.finished(id).await?;
+        assert!(
+            matches!(run.state, RunState::Completed { .. }),
+            "{method:?}: {}",
+            run.state
+        );
+        let all = lab.candidates(id).await?;
+        assert!(of(&all, &operator) > 0, "{method:?}");
+        let story = candidate_lines(&lab, id).await?;
+        assert!(run.promotion.is_some(), "{method:?}: {story:#?}");
+    }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn the_command_line_previews_launches_follows_records_and_replays_a_run() -> Result<()> {
     let server = author().await?;
     let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;

@@ -5,8 +5,11 @@
 //! recorded rows. A method only decides which candidates to ask for.
 
 mod budget;
+mod chains;
 mod evolve;
 mod insights;
+mod islands;
+mod methods;
 mod playbook;
 pub mod selection;
 mod settled;
@@ -27,8 +30,9 @@ use crate::task::Task;
 use crate::verdict::VerdictKind;
 
 pub use budget::{Budget, Spend, StopReason};
-pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule, slots};
+pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
 pub use insights::{Insight, insights};
+pub use methods::most_slots;
 pub use totals::Totals;
 
 use settled::Settled;
@@ -49,6 +53,18 @@ pub enum Method {
     Insight,
     /// A model that breeds from an elite, with insights (EvoEngineer-Full).
     Full,
+    /// A model that writes one candidate after another from the best (greedy best-of-N).
+    BestOf,
+    /// A model that improves several chains step by step; the slower half is dropped every four steps.
+    Refine,
+    /// A model that is asked by four operators for new forms and parameters (EoH).
+    Eoh,
+    /// A model that continues programs of islands (FunSearch).
+    Funsearch,
+    /// A model that is shown the five fastest, from slow to fast (The AI CUDA Engineer).
+    AiCudaEngineer,
+    /// A model that is shown as much of the run as validity and progress ask for.
+    Adaptive,
 }
 
 impl Method {
@@ -61,12 +77,18 @@ impl Method {
             Self::Free => "free",
             Self::Insight => "insight",
             Self::Full => "full",
+            Self::BestOf => "best_of",
+            Self::Refine => "refine",
+            Self::Eoh => "eoh",
+            Self::Funsearch => "funsearch",
+            Self::AiCudaEngineer => "ai_cuda_engineer",
+            Self::Adaptive => "adaptive",
         }
     }
 
     /// Returns true if its candidates are written by models.
     pub fn asks_models(self) -> bool {
-        matches!(self, Self::Free | Self::Insight | Self::Full)
+        !matches!(self, Self::Playbook | Self::Sweep | Self::External)
     }
 }
 
@@ -93,6 +115,12 @@ pub enum Operator {
     Mutation,
     /// Written by a model that was shown its parent's failure.
     Repair,
+    /// Written by a model that was shown versions to improve on: its parents, the fastest first.
+    Improve,
+    /// Written by a model that was asked for another form than those of two parents.
+    Explore,
+    /// Written by a model that was asked for other parameters of its parent.
+    Retune,
 }
 
 impl Operator {
@@ -107,6 +135,9 @@ impl Operator {
             Self::Crossover => "crossover",
             Self::Mutation => "mutation",
             Self::Repair => "repair",
+            Self::Improve => "improve",
+            Self::Explore => "explore",
+            Self::Retune => "retune",
         }
     }
 
@@ -114,7 +145,13 @@ impl Operator {
     pub fn asks_model(&self) -> bool {
         matches!(
             self,
-            Self::Init | Self::Crossover | Self::Mutation | Self::Repair
+            Self::Init
+                | Self::Crossover
+                | Self::Mutation
+                | Self::Repair
+                | Self::Improve
+                | Self::Explore
+                | Self::Retune
         )
     }
 }
@@ -441,7 +478,7 @@ impl RunSnapshot<'_> {
             Method::Playbook => playbook::plan(self),
             Method::Sweep => sweep::plan(self, totals.settled()),
             Method::External => Plan::Wait,
-            Method::Free | Method::Insight | Method::Full => evolve::plan(self, totals),
+            _ => evolve::plan(self, totals),
         }
     }
 

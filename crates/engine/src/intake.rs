@@ -270,7 +270,7 @@ fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static
     match request.method {
         Method::Playbook if task.playbook.is_empty() => Some((
             "the task has no playbook, so this method has nothing to try".to_owned(),
-            "choose the method free, insight or full with a model, external to submit candidates, \
+            "choose a method that asks a model, such as insight, external to submit candidates, \
              or sweep if the baseline has tunables; or add files to the task's playbook folder",
         )),
         Method::Sweep if starts_at_baseline && !has_choices(&task.baseline) => Some((

@@ -26,7 +26,7 @@ pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
             problems.push(Problem::whole(
                 field,
                 format!("the method {method} asks no model"),
-                "leave it out, or choose the method free, insight or full",
+                "leave it out, or choose a method that asks models, such as insight",
             ));
         }
     };

@@ -33,6 +33,20 @@ pub enum Kind {
     FullMutation,
     /// A kernel that mends its parent.
     Repair,
+    /// The next version after up to two kernels of an island, of which the code is shown.
+    Funsearch,
+    /// The next version after the five fastest kernels, with their thoughts and times.
+    AiCudaEngineer,
+    /// The first kernels of EoH's population.
+    EohInit,
+    /// EoH's operator E1: another form than two parents.
+    EohExplore,
+    /// EoH's operator E2: a new form of the idea that two parents share.
+    EohCrossover,
+    /// EoH's operator M1: a changed version of a parent.
+    EohImprove,
+    /// EoH's operator M2: other parameters of a parent.
+    EohRetune,
     /// A kernel from outside the service.
     External {
         /// The run it is for.
@@ -52,8 +66,26 @@ impl Kind {
             Self::FullCrossover => "full_crossover",
             Self::FullMutation => "full_mutation",
             Self::Repair => "repair",
+            Self::Funsearch => "funsearch",
+            Self::AiCudaEngineer => "ai_cuda_engineer",
+            Self::EohInit => "eoh_init",
+            Self::EohExplore => "eoh_explore",
+            Self::EohCrossover => "eoh_crossover",
+            Self::EohImprove => "eoh_improve",
+            Self::EohRetune => "eoh_retune",
             Self::External { .. } => "external",
         }
+    }
+
+    fn is_eoh(&self) -> bool {
+        matches!(
+            self,
+            Self::EohInit
+                | Self::EohExplore
+                | Self::EohCrossover
+                | Self::EohImprove
+                | Self::EohRetune
+        )
     }
 
     fn template(&self) -> &'static str {
@@ -63,6 +95,12 @@ impl Kind {
             Self::FullCrossover => "crossover.j2",
             Self::FullMutation => "mutation.j2",
             Self::Repair => "repair.j2",
+            Self::Funsearch | Self::AiCudaEngineer => "versions.j2",
+            Self::EohInit
+            | Self::EohExplore
+            | Self::EohCrossover
+            | Self::EohImprove
+            | Self::EohRetune => "eoh.j2",
             Self::External { .. } => "external.j2",
         }
     }

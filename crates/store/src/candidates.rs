@@ -316,7 +316,10 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
         | Operator::Init
         | Operator::Crossover
         | Operator::Mutation
-        | Operator::Repair => None,
+        | Operator::Repair
+        | Operator::Improve
+        | Operator::Explore
+        | Operator::Retune => None,
     }
 }
 

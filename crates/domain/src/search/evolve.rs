@@ -1,5 +1,5 @@
-//! The methods that ask a model: which slots a generation has, what goes into each prompt, and
-//! who is bred from. After EvoEngineer (arXiv 2510.03760).
+//! The schedules of the methods that ask models: which slots are planned when, from which verdicts.
+//! [`methods`](super::methods) decides how each slot is bred.
 //!
 //! Verdicts are absorbed in the order of the slots, never in the order of their arrival, and every
 //! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
@@ -7,28 +7,20 @@
 
 use std::collections::{HashMap, HashSet};
 
-use rand::{RngExt, SeedableRng};
+use rand::RngExt;
 use rand_chacha::ChaCha8Rng;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::selection::{draw_rank, draw_two_ranks, draw_uniform, draw_weighted};
-use super::totals::{ELITE, Totals};
-use super::{Entry, EntryState, Method, Operator, Plan, RunSnapshot, StopReason};
+use super::chains::PlannedChains;
+use super::islands::{Islands, stream};
+use super::methods::{self, Rules, Selection, Shows};
+use super::selection::{draw_uniform, draw_weighted};
+use super::totals::Totals;
+use super::{Entry, EntryState, Operator, Plan, RunSnapshot, StopReason};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
 
-/// Slots of a generation that starts from nothing but the best.
-const INIT_SLOTS: usize = 5;
-/// Slots of a generation of `full`.
-const BREEDING: [Operator; 4] = [
-    Operator::Crossover,
-    Operator::Crossover,
-    Operator::Mutation,
-    Operator::Mutation,
-];
-/// Valid members, the baseline included, before `full` breeds.
-const VALID_REQUIRED: usize = 2;
 /// Insights in one prompt.
 const INSIGHTS: usize = 3;
 /// Last attempts named in one prompt.
@@ -44,7 +36,8 @@ const RECENT: usize = 256;
 pub struct Evolution {
     /// The schedule: slots in generations, or one by one.
     pub schedule: Schedule,
-    /// Generations after the initial ones.
+    /// Generations after the initial ones. Only the budget ends runs of `best_of`, `refine`, `funsearch`
+    /// and `adaptive`.
     pub generations: u32,
     /// Follow the published method to the letter: parents drawn with replacement, the elite filled
     /// up with invalid members, insights without outcomes and only of survivors.
@@ -177,7 +170,7 @@ fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
         return Plan::Wait;
     }
     let current = totals.settled().generation;
-    let seen = Population::new(run, run.candidates, totals);
+    let seen = Population::new(run, run.candidates, &[], totals);
     let repairs = seen
         .repairable(run.candidates.iter())
         .filter(|entry| entry.generation == current)
@@ -187,26 +180,34 @@ fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     if !repairs.is_empty() {
         return Plan::Draft(repairs);
     }
+    let rules = seen.rules;
     let operators = if !seen.ready() {
         if seen.hopeless() {
             return Plan::Exhausted(StopReason::NothingUsable);
         }
-        vec![Operator::Init; INIT_SLOTS]
-    } else if seen.rounds() >= run.evolution.generations {
+        vec![Operator::Init; rules.first]
+    } else if rules.is_limited && seen.rounds() >= run.evolution.generations {
         return Plan::Exhausted(StopReason::Generations);
+    } else if let Some(width) = rules.width {
+        vec![rules.cycle[0].clone(); width(&seen)]
     } else {
-        cycle(run.method).to_vec()
+        rules.cycle.to_vec()
     };
-    let drafts = operators
-        .into_iter()
-        .enumerate()
-        .map(|(slot, operator)| seen.draft(&operator, current + 1, run.candidates.len() + slot));
-    Plan::Draft(drafts.collect())
+    let mut drafts = Vec::new();
+    let mut planned = Vec::new();
+    for (slot, operator) in operators.iter().enumerate() {
+        let seen = Population::new(run, run.candidates, &planned, totals);
+        let draft = seen.draft(operator, current + 1, run.candidates.len() + slot);
+        planned.push(Entry::drafted(&draft));
+        drafts.push(draft);
+    }
+    Plan::Draft(drafts)
 }
 
 /// Plans slots of a steady state. Slot `s` is planned once all but the `in_flight - 1` slots before it
 /// have verdicts, and uses exactly those verdicts, even if others have arrived.
 fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan {
+    let rules = methods::of(run.method);
     let known = run.candidates.len();
     let mut planned: Vec<Entry> = Vec::new();
     let mut drafts: Vec<Draft> = Vec::new();
@@ -226,13 +227,14 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
             + further()
                 .filter(|entry| entry.operator == Operator::Init)
                 .count();
-        let cycle = cycle(run.method);
-        let bred = if run.method == Method::Full {
+        let cycle = rules.cycle;
+        let bred = if rules.required > 0 {
             written - init
         } else {
             written
         };
-        let is_last = bred >= run.evolution.generations as usize * cycle.len() || trials_left == 0;
+        let is_bred = rules.is_limited && bred >= run.evolution.generations as usize * cycle.len();
+        let is_last = is_bred || trials_left == 0;
         // Behind the last slot nothing is planned but repairs, which see every verdict, that of the last
         // slot too.
         if is_last && drafts.iter().any(|draft| draft.trial) {
@@ -247,13 +249,13 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
         if upto < prefix.len() {
             break;
         }
-        let seen = Population::new(run, prefix, totals);
+        let seen = Population::new(run, prefix, &planned, totals);
         let all = run.candidates.iter().chain(&planned);
         let draft = match seen.repairable(all).next() {
             Some(failed) => seen.repair(failed, place),
             None if is_last => break,
             None => {
-                let breeding = run.method == Method::Full && init >= INIT_SLOTS && seen.ready();
+                let breeding = rules.required == 0 || (init >= rules.first && seen.ready());
                 if !breeding && seen.hopeless() {
                     over = StopReason::NothingUsable;
                     break;
@@ -280,19 +282,6 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     }
 }
 
-/// The number of candidates in one generation of a method that asks models.
-pub fn slots(method: Method) -> usize {
-    cycle(method).len()
-}
-
-/// The slots of one generation.
-fn cycle(method: Method) -> &'static [Operator] {
-    match method {
-        Method::Full => &BREEDING,
-        _ => &[const { Operator::Init }; INIT_SLOTS],
-    }
-}
-
 impl Entry {
     /// A draft as an entry among the others before it has an identity: only its position, its
     /// operator and the candidate it repairs count.
@@ -311,38 +300,101 @@ impl Entry {
     }
 }
 
-/// The candidates that a slot is planned from: those up to some position of the run, all with verdicts.
-struct Population<'a> {
+/// The candidates that a slot is planned from: those up to some position of the run, all with verdicts,
+/// and the number and parents of those that are planned after them.
+pub(super) struct Population<'a> {
     run: &'a RunSnapshot<'a>,
+    rules: &'static Rules,
     entries: &'a [Entry],
+    planned: &'a [Entry],
     totals: &'a Totals,
 }
 
 impl<'a> Population<'a> {
-    fn new(run: &'a RunSnapshot<'a>, entries: &'a [Entry], totals: &'a mut Totals) -> Self {
-        totals.advance(entries, run.refused);
+    fn new(
+        run: &'a RunSnapshot<'a>,
+        entries: &'a [Entry],
+        planned: &'a [Entry],
+        totals: &'a mut Totals,
+    ) -> Self {
+        let rules = methods::of(run.method);
+        totals.advance(entries, run.refused, rules.structure, run.seed);
         Self {
             run,
+            rules,
             entries,
+            planned,
             totals,
         }
     }
 
+    /// The baseline.
+    pub(super) fn baseline(&self) -> &'a Entry {
+        &self.entries[0]
+    }
+
+    /// The candidate at a position of the run.
+    pub(super) fn entry(&self, place: usize) -> &'a Entry {
+        &self.entries[place]
+    }
+
     /// The fastest; the baseline while nothing beats it.
-    fn best(&self) -> &'a Entry {
-        let fastest = self.totals.elite().first();
-        &self.entries[fastest.copied().unwrap_or(0)]
+    pub(super) fn best(&self) -> &'a Entry {
+        &self.entries[self.best_place()]
+    }
+
+    fn best_place(&self) -> usize {
+        self.totals.elite().first().copied().unwrap_or(0)
+    }
+
+    /// The number of candidates after the fastest.
+    pub(super) fn since_best(&self) -> usize {
+        self.entries.len() - 1 - self.best_place()
+    }
+
+    /// Of the last candidates that models wrote and that have verdicts, at most `window`: their number,
+    /// and the number of accepted ones.
+    pub(super) fn validity(&self, window: usize) -> (usize, usize) {
+        let written = self.entries.iter().rev().filter(|entry| {
+            entry.operator.asks_model() && !matches!(entry.state, EntryState::Abandoned { .. })
+        });
+        let last = written.take(window).map(|entry| entry.speedup().is_some());
+        last.fold((0, 0), |(all, valid), is_valid| {
+            (all + 1, valid + usize::from(is_valid))
+        })
     }
 
     /// The fastest members, best first; equals in the order of their places.
-    fn elite(&self) -> Vec<&'a Entry> {
-        let elite = self.totals.elite().iter();
+    pub(super) fn elite(&self) -> Vec<&'a Entry> {
+        let elite = self.totals.elite().iter().take(self.rules.elite);
         elite.map(|place| &self.entries[*place]).collect()
     }
 
-    /// Returns true if there are enough valid members for crossover.
+    /// The chains of the run, planned candidates counted.
+    pub(super) fn chains(&self) -> PlannedChains {
+        let unabsorbed = self.run.candidates[self.entries.len()..].iter();
+        let planned = unabsorbed.chain(self.planned);
+        self.totals.chains().with_planned(planned)
+    }
+
+    /// The islands of the run.
+    pub(super) fn islands(&self) -> &'a Islands {
+        self.totals.islands()
+    }
+
+    /// Trials that the run may charge in all.
+    pub(super) fn trials(&self) -> usize {
+        self.run.budget.trials as usize
+    }
+
+    /// Returns true if the run follows the published method to the letter.
+    pub(super) fn is_faithful(&self) -> bool {
+        self.run.evolution.faithful
+    }
+
+    /// Returns true if there are enough valid members to breed from.
     fn ready(&self) -> bool {
-        self.run.method != Method::Full || self.totals.valid() >= VALID_REQUIRED
+        self.totals.valid() >= self.rules.required
     }
 
     /// Returns true if a whole batch of first replies held no kernel. More calls would cost as much
@@ -354,17 +406,20 @@ impl<'a> Population<'a> {
         let init = self.entries.iter().rev();
         let last = init
             .filter(|entry| entry.operator == Operator::Init)
-            .take(INIT_SLOTS)
+            .take(self.rules.first)
             .collect::<Vec<_>>();
         let unread = EntryState::Rejected(VerdictKind::ParseRejected);
-        last.len() == INIT_SLOTS && last.iter().all(|entry| entry.state == unread)
+        last.len() == self.rules.first && last.iter().all(|entry| entry.state == unread)
     }
 
-    /// Generations that count towards the limit.
+    /// Generations that count towards the limit: those that are bred.
     fn rounds(&self) -> u32 {
-        let counts = |entry: &&Entry| match self.run.method {
-            Method::Full => matches!(entry.operator, Operator::Crossover | Operator::Mutation),
-            _ => entry.operator == Operator::Init,
+        let is_first =
+            |operator: &Operator| self.rules.required > 0 && matches!(operator, Operator::Init);
+        let counts = |entry: &&Entry| {
+            entry.operator.asks_model()
+                && entry.operator != Operator::Repair
+                && !is_first(&entry.operator)
         };
         let mut generations = self
             .entries
@@ -419,26 +474,16 @@ impl<'a> Population<'a> {
 
     /// Plans the slot at a place of the run. The place selects the stream of random numbers.
     fn draft(&self, operator: &Operator, generation: u32, place: usize) -> Draft {
-        let mut rng = ChaCha8Rng::seed_from_u64(self.run.seed);
-        rng.set_stream(place as u64);
-        let best = self.best().id;
-        let elite = self.elite();
-        let (operator, parents) = match operator {
-            Operator::Crossover => {
-                match draw_two_ranks(elite.len(), self.run.evolution.faithful, &mut rng) {
-                    Some((one, two)) => (Operator::Crossover, vec![elite[one].id, elite[two].id]),
-                    None => (Operator::Mutation, vec![best]),
-                }
-            }
-            Operator::Mutation => {
-                let source = draw_rank(elite.len(), &mut rng).map_or(best, |rank| elite[rank].id);
-                (Operator::Mutation, vec![source])
-            }
-            other => (other.clone(), vec![best]),
-        };
-        let insights = match self.run.method {
-            Method::Insight | Method::Full => self.insights(&elite, &mut rng),
-            _ => Vec::new(),
+        let mut rng = stream(self.run.seed, place as u64);
+        let Selection {
+            operator,
+            parents,
+            best,
+            shows,
+        } = (self.rules.select)(self, operator, &mut rng);
+        let insights = match shows {
+            Shows::Run => self.insights(&mut rng),
+            Shows::Nothing | Shows::Chain(_) => Vec::new(),
         };
         let weights = self.run.models.iter().map(|model| model.weight);
         let model = draw_weighted(&weights.collect::<Vec<_>>(), &mut rng)
@@ -450,7 +495,7 @@ impl<'a> Population<'a> {
             best,
             insights,
             duplicates: self.duplicates(),
-            attempts: self.attempts(),
+            attempts: self.attempts(shows),
             model: model.unwrap_or_default(),
             // Servers take seeds of 31 bits at least.
             seed: u64::from(rng.random::<u32>() >> 1),
@@ -460,13 +505,10 @@ impl<'a> Population<'a> {
 
     /// The candidates whose thoughts are shown: any with a verdict, each thought once; by the
     /// published method, the survivors.
-    fn insights(&self, elite: &[&Entry], rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
+    fn insights(&self, rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
         let survivors: Vec<usize>;
-        let pool = if self.run.evolution.faithful {
-            let members = match self.run.method {
-                Method::Full => self.filled(elite),
-                _ => vec![self.best().id],
-            };
+        let pool = if self.is_faithful() {
+            let members = self.survivors();
             let tells = |entry: &Entry| {
                 entry.operator != Operator::Baseline
                     && entry.thought.is_some()
@@ -488,17 +530,22 @@ impl<'a> Population<'a> {
     }
 
     /// The elite, its empty places filled with the newest invalid members.
-    fn filled(&self, elite: &[&Entry]) -> Vec<CandidateId> {
+    fn survivors(&self) -> Vec<CandidateId> {
         let invalid = self.entries.iter().rev();
         let invalid = invalid.filter(|entry| matches!(entry.state, EntryState::Rejected(_)));
-        let members = elite.iter().copied().chain(invalid);
-        members.take(ELITE).map(|entry| entry.id).collect()
+        let members = self.elite().into_iter().chain(invalid);
+        let survivors = members.take(self.rules.elite);
+        survivors.map(|entry| entry.id).collect()
     }
 
-    /// The newest candidates with an idea and a verdict, for methods that show what was found.
-    fn attempts(&self) -> Vec<CandidateId> {
-        let is_shown = matches!(self.run.method, Method::Insight | Method::Full);
-        if self.run.evolution.faithful || !is_shown {
+    /// The newest candidates with an idea and a verdict, of the run or of one chain.
+    fn attempts(&self, shows: Shows) -> Vec<CandidateId> {
+        let is_shown = |entry: &Entry| match shows {
+            Shows::Nothing => false,
+            Shows::Run => true,
+            Shows::Chain(chain) => self.totals.chains().is_member(entry.id, chain),
+        };
+        if self.is_faithful() || shows == Shows::Nothing {
             return Vec::new();
         }
         let newest = self.entries.iter().rev().filter(|entry| {
@@ -507,7 +554,7 @@ impl<'a> Population<'a> {
                 EntryState::Accepted { .. } | EntryState::Rejected(_)
             );
             let is_own = entry.operator != Operator::Baseline && !entry.duplicate;
-            judged && is_own && entry.thought.is_some()
+            judged && is_own && entry.thought.is_some() && is_shown(entry)
         });
         let mut shown = newest
             .take(ATTEMPTS)

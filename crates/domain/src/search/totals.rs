@@ -3,6 +3,9 @@
 
 use std::collections::VecDeque;
 
+use super::chains::Chains;
+use super::islands::Islands;
+use super::methods::Structure;
 use super::selection::DistinctThoughts;
 use super::settled::Settled;
 use super::{Entry, EntryState, Operator};
@@ -11,8 +14,8 @@ use crate::verdict::VerdictKind;
 
 /// Duplicates named in one prompt, the newest.
 const DUPLICATES: usize = 5;
-/// Members of the elite of `full`.
-pub(super) const ELITE: usize = 4;
+/// Members of the largest elite of a method.
+const ELITE: usize = 5;
 
 /// Totals over the first candidates of one run, all of which are judged or given up.
 ///
@@ -34,6 +37,10 @@ pub struct Totals {
     elite: Vec<usize>,
     /// Thoughts of judged candidates, each once.
     thoughts: DistinctThoughts,
+    /// The chains of a method that has them.
+    chains: Chains,
+    /// The islands of a method that has them.
+    islands: Islands,
     /// Positions of the newest duplicates, oldest first.
     duplicates: VecDeque<usize>,
     /// Counts over all leading candidates that are judged or given up, which may be more than those
@@ -61,7 +68,13 @@ impl Totals {
 
     /// Brings the totals to exactly these entries, the first of the run. Starts again if they do
     /// not continue what was added before.
-    pub(super) fn advance(&mut self, entries: &[Entry], refused: &[CandidateId]) {
+    pub(super) fn advance(
+        &mut self,
+        entries: &[Entry],
+        refused: &[CandidateId],
+        structure: Structure,
+        seed: u64,
+    ) {
         let before = entries.get(..self.added);
         let last = before.map(|added| added.last().map(|entry| entry.id));
         if last != Some(self.last) || self.refused != refused {
@@ -72,13 +85,27 @@ impl Totals {
             };
         }
         for (place, entry) in entries.iter().enumerate().skip(self.added) {
-            self.add(place, entry, entries);
+            self.add(place, entry, entries, structure, seed);
         }
         self.added = entries.len();
         self.last = entries.last().map(|entry| entry.id);
     }
 
-    fn add(&mut self, place: usize, entry: &Entry, entries: &[Entry]) {
+    fn add(
+        &mut self,
+        place: usize,
+        entry: &Entry,
+        entries: &[Entry],
+        structure: Structure,
+        seed: u64,
+    ) {
+        let is_valid =
+            entry.speedup().is_some() && !entry.duplicate && !self.refused.contains(&entry.id);
+        match structure {
+            Structure::Elite => {}
+            Structure::Chains => self.chains.add(place, entry, is_valid),
+            Structure::Islands => self.islands.add(seed, place, entry, is_valid),
+        }
         if entry.duplicate {
             if self.duplicates.len() == DUPLICATES {
                 self.duplicates.pop_front();
@@ -86,7 +113,7 @@ impl Totals {
             self.duplicates.push_back(place);
             return;
         }
-        if entry.speedup().is_some() && !self.refused.contains(&entry.id) {
+        if is_valid {
             self.valid += 1;
             let slower = |member: &usize| entries[*member].compare_speedups(entry).is_lt();
             let rank = self.elite.iter().position(slower);
@@ -115,6 +142,16 @@ impl Totals {
     /// Positions of the fastest valid members, best first.
     pub(super) fn elite(&self) -> &[usize] {
         &self.elite
+    }
+
+    /// The chains of the run.
+    pub(super) fn chains(&self) -> &Chains {
+        &self.chains
+    }
+
+    /// The islands of the run.
+    pub(super) fn islands(&self) -> &Islands {
+        &self.islands
     }
 
     /// Positions of the candidates whose thoughts say something new.

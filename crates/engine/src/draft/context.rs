@@ -133,7 +133,7 @@ impl<'a> RecordCache<'a> {
         context.faithful = faithful;
         let evaluation = self.baseline.evaluation.as_ref();
         context.toolchain = evaluation.and_then(|evaluation| evaluation.toolchain.clone());
-        if method == Method::Free {
+        if matches!(method, Method::Free | Method::Funsearch | Method::Eoh) {
             // No prompt of such a run shows a lesson, a repair's neither.
             context.seeds.clear();
         }
@@ -180,9 +180,16 @@ impl<'a> RecordCache<'a> {
 /// The kind of prompt for a draft.
 pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
     match (method, operator) {
+        (_, Operator::Repair) => Kind::Repair,
+        (Method::Eoh, Operator::Explore) => Kind::EohExplore,
+        (Method::Eoh, Operator::Crossover) => Kind::EohCrossover,
+        (Method::Eoh, Operator::Improve) => Kind::EohImprove,
+        (Method::Eoh, Operator::Retune) => Kind::EohRetune,
+        (Method::Eoh, _) => Kind::EohInit,
+        (Method::Funsearch, _) => Kind::Funsearch,
+        (Method::AiCudaEngineer, _) => Kind::AiCudaEngineer,
         (_, Operator::Crossover) => Kind::FullCrossover,
         (_, Operator::Mutation) => Kind::FullMutation,
-        (_, Operator::Repair) => Kind::Repair,
         (Method::Free, _) => Kind::Free,
         (Method::Full, _) => Kind::FullInit,
         _ => Kind::InsightInit,

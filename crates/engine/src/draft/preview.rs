@@ -38,7 +38,7 @@ impl Engine {
         let Some(view) = model else {
             return Err(EngineError::Refused {
                 why: format!(
-                    "preview the method {}: it asks no model; choose free, insight or full",
+                    "preview the method {}: it asks no model; choose one that does, such as insight",
                     request.method.as_str()
                 ),
             });
@@ -93,11 +93,8 @@ impl Engine {
 /// its repairs. Further turns after replies that cannot be read come on top.
 fn most_calls(request: &RunRequest) -> u64 {
     let evolution = &request.evolution;
-    let per_generation = domain::search::slots(request.method);
-    let first = match request.method {
-        Method::Full => domain::search::slots(Method::Insight),
-        _ => 0,
-    };
-    let planned = u64::from(evolution.generations) * per_generation as u64 + first as u64;
-    planned.min(u64::from(request.budget.trials)) * (1 + u64::from(evolution.repairs_of_each()))
+    let trials = u64::from(request.budget.trials);
+    let planned = domain::search::most_slots(request.method, evolution.generations);
+    planned.map_or(trials, |planned| planned.min(trials))
+        * (1 + u64::from(evolution.repairs_of_each()))
 }

@@ -20,6 +20,7 @@ macro_rules! templates {
 
 templates![
     "crossover.j2",
+    "eoh.j2",
     "external.j2",
     "free.j2",
     "insight.j2",
@@ -38,6 +39,7 @@ templates![
     "repair.j2",
     "reply_repair.j2",
     "system.j2",
+    "versions.j2",
 ];
 
 /// The environment that renders them: a value that is not there is an error, not a gap.

@@ -18,6 +18,7 @@ const FIRST_DIAGNOSTICS: usize = 5;
 /// The values of one prompt.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct View {
+    kind: &'static str,
     style: PromptStyle,
     faithful: bool,
     /// True if an answer may be edits of the primary parent.
@@ -76,9 +77,15 @@ impl View {
             return Err(missing("the best candidate"));
         }
         let parents_needed = match kind {
-            Kind::FullCrossover => 2,
-            Kind::FullMutation | Kind::Repair => 1,
-            Kind::Free | Kind::InsightInit | Kind::FullInit | Kind::External { .. } => 0,
+            Kind::FullCrossover | Kind::EohExplore | Kind::EohCrossover => 2,
+            Kind::FullMutation | Kind::Repair | Kind::EohImprove | Kind::EohRetune => 1,
+            Kind::Free
+            | Kind::InsightInit
+            | Kind::FullInit
+            | Kind::Funsearch
+            | Kind::AiCudaEngineer
+            | Kind::EohInit
+            | Kind::External { .. } => 0,
         };
         if context.parents.len() < parents_needed {
             return Err(missing(if parents_needed == 2 {
@@ -92,6 +99,7 @@ impl View {
             _ => Default::default(),
         };
         let mut view = Self {
+            kind: kind.name(),
             style,
             faithful: context.faithful,
             edits: !context.faithful && !external,
@@ -115,7 +123,13 @@ impl View {
             view.insights.clear();
             view.history.clear();
             view.kernels.iter_mut().for_each(Kernel::bare);
-        } else if style == PromptStyle::TaskInsights {
+        } else if *kind == Kind::Funsearch {
+            view.seeds.clear();
+            view.kernels.iter_mut().for_each(Kernel::bare);
+        } else if kind.is_eoh() {
+            view.seeds.clear();
+            view.kernels.iter_mut().for_each(Kernel::without_outcome);
+        } else if *kind == Kind::AiCudaEngineer || style == PromptStyle::TaskInsights {
             view.kernels.iter_mut().for_each(Kernel::without_profile);
         }
         Ok(view)
@@ -129,7 +143,8 @@ fn next_target(context: &Context) -> Option<Target> {
     context.task.targets.iter().find(open).cloned()
 }
 
-/// The candidates that a kind shows, each once: the best, then the parents in order.
+/// The candidates that a kind shows, each once: the best, then the parents in order. Versions are in
+/// the opposite order, the slowest first.
 fn kernels(kind: &Kind, context: &Context) -> Vec<Kernel> {
     // A repair shows only the failed candidate, because the best candidate does not show how to correct it.
     let best = context.best.iter().filter(|_| *kind != Kind::Repair);
@@ -168,6 +183,9 @@ fn kernels(kind: &Kind, context: &Context) -> Vec<Kernel> {
             is_primary: primary == Some(&shown.name),
         });
     }
+    if matches!(kind, Kind::Funsearch | Kind::AiCudaEngineer) {
+        kernels.reverse();
+    }
     kernels
 }
 
@@ -181,6 +199,13 @@ impl Kernel {
         self.outcome = None;
         self.notes.clear();
         self.code = self.code.take().map(|code| without_idea(&code));
+    }
+
+    /// Idea and code, without times and verdict.
+    fn without_outcome(&mut self) {
+        self.time_us = None;
+        self.speedup = None;
+        self.outcome = None;
     }
 
     fn without_profile(&mut self) {

@@ -24,8 +24,15 @@ fn external() -> Kind {
     }
 }
 
-fn kinds() -> [Kind; 7] {
+fn kinds() -> [Kind; 14] {
     [
+        Kind::Funsearch,
+        Kind::AiCudaEngineer,
+        Kind::EohInit,
+        Kind::EohExplore,
+        Kind::EohCrossover,
+        Kind::EohImprove,
+        Kind::EohRetune,
         Kind::Free,
         Kind::InsightInit,
         Kind::FullInit,
@@ -46,8 +53,14 @@ const STYLES: [PromptStyle; 3] = [
 fn context_for(kind: &Kind) -> Context {
     let mut context = context();
     match kind {
-        Kind::FullCrossover => context.parents = parents(),
-        Kind::FullMutation => context.parents = parents()[..1].to_vec(),
+        Kind::FullCrossover
+        | Kind::Funsearch
+        | Kind::AiCudaEngineer
+        | Kind::EohExplore
+        | Kind::EohCrossover => context.parents = parents(),
+        Kind::FullMutation | Kind::EohImprove | Kind::EohRetune => {
+            context.parents = parents()[..1].to_vec()
+        }
         Kind::Repair => context.parents = vec![racing()],
         _ => {}
     }
@@ -105,9 +118,22 @@ fn system_messages_say_what_holds_for_a_whole_run() {
     for style in STYLES {
         let system = |kind: &Kind| rendered(kind, style, ROOM).prompt.system;
         let all = system(&Kind::InsightInit);
-        let others = [Kind::Free, external()];
-        for kind in kinds().iter().filter(|kind| !others.contains(kind)) {
-            assert_eq!(system(kind), all, "{kind:?}");
+        let without_lessons = [
+            Kind::Funsearch,
+            Kind::EohInit,
+            Kind::EohExplore,
+            Kind::EohCrossover,
+            Kind::EohImprove,
+            Kind::EohRetune,
+        ];
+        for kind in kinds() {
+            let expected = match &kind {
+                Kind::External { .. } => continue,
+                kind if without_lessons.contains(kind) => system(&Kind::Free),
+                Kind::Free => continue,
+                _ => all.clone(),
+            };
+            assert_eq!(system(&kind), expected, "{kind:?}");
         }
         let name = format!("system_{}", style.as_str());
         insta::assert_snapshot!(name, without_sources(&all));

@@ -81,6 +81,19 @@ fn model(answers: Answers) -> (Arc<ScriptedModel>, Models) {
     (model, Models::of([(view, llm)]))
 }
 
+/// Every method that asks models.
+const ASKING: [Method; 9] = [
+    Method::Free,
+    Method::Insight,
+    Method::Full,
+    Method::BestOf,
+    Method::Refine,
+    Method::Eoh,
+    Method::Funsearch,
+    Method::AiCudaEngineer,
+    Method::Adaptive,
+];
+
 fn asking(method: Method, trials: u32) -> RunRequest {
     RunRequest {
         models: vec![ModelChoice {
@@ -482,7 +495,7 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
 
 #[tokio::test]
 async fn a_preview_says_what_the_first_call_of_the_next_run_says() {
-    for method in [Method::Free, Method::Insight, Method::Full] {
+    for method in ASKING {
         let (model, models) = model(diligent);
         let lab = Lab::with_models(models).await;
         let before = lab.engine.preview(&asking(method, 3)).await;

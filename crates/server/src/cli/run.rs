@@ -26,6 +26,20 @@ pub enum MethodName {
     Insight,
     /// A model that breeds from an elite, with insights (EvoEngineer-Full).
     Full,
+    /// A model that writes one candidate after another from the best (greedy best-of-N).
+    #[value(alias = "best_of")]
+    BestOf,
+    /// A model that improves several chains step by step; the slower half is dropped every four steps.
+    Refine,
+    /// A model that is asked for new forms and parameters by four operators (EoH).
+    Eoh,
+    /// A model that continues programs of islands (FunSearch).
+    Funsearch,
+    /// A model that is shown the five fastest, from slow to fast (The AI CUDA Engineer).
+    #[value(alias = "ai_cuda_engineer")]
+    AiCudaEngineer,
+    /// A model that is shown as much of the run as validity and progress ask for.
+    Adaptive,
 }
 
 impl From<MethodName> for Method {
@@ -37,6 +51,12 @@ impl From<MethodName> for Method {
             MethodName::Free => Self::Free,
             MethodName::Insight => Self::Insight,
             MethodName::Full => Self::Full,
+            MethodName::BestOf => Self::BestOf,
+            MethodName::Refine => Self::Refine,
+            MethodName::Eoh => Self::Eoh,
+            MethodName::Funsearch => Self::Funsearch,
+            MethodName::AiCudaEngineer => Self::AiCudaEngineer,
+            MethodName::Adaptive => Self::Adaptive,
         }
     }
 }
@@ -112,7 +132,8 @@ pub struct AskingArgs {
     /// Budget: the most that models may cost, US dollars. By default no limit.
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
     pub budget_dollars: Option<Dollars>,
-    /// Number of generations after the first. By default 10.
+    /// Number of generations after the first. By default 10. Without effect on best-of, refine,
+    /// funsearch and adaptive.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub generations: Option<u32>,
     /// Work without generations, with this many candidates open at a time.

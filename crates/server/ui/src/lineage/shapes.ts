@@ -14,8 +14,11 @@ export function outline(operator: Operator["operator"], r: number): string {
     case "init":
       return points([0, -1.3], [1.24, 0.88], [-1.24, 0.88]);
     case "mutation":
+    case "improve":
+    case "retune":
       return points([0, 1.3], [1.24, -0.88], [-1.24, -0.88]);
-    case "crossover": {
+    case "crossover":
+    case "explore": {
       const [arm, reach] = [0.52, 1.14];
       return points([-arm, -reach], [arm, -reach], [arm, -arm], [reach, -arm], [reach, arm], [arm, arm], [arm, reach], [-arm, reach], [-arm, arm], [-reach, arm], [-reach, -arm], [-arm, -arm]);
     }

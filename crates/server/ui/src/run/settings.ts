@@ -16,10 +16,23 @@ export const METHODS: Record<Method, string> = {
   free: "a model that is shown the task and the best code",
   insight: "a model that is also shown times, profiles and insights",
   full: "a model that breeds from an elite, with insights",
+  best_of: "a model that writes one candidate after another from the best",
+  refine: "a model that improves several chains; the slower half is dropped every four steps",
+  eoh: "a model that is asked for new forms and parameters by four operators (EoH)",
+  funsearch: "a model that continues programs of islands (FunSearch)",
+  ai_cuda_engineer: "a model that is shown the five fastest, from slow to fast",
+  adaptive: "a model that is shown as much of the run as validity and progress ask for",
 };
 
+/** The methods that ask no model, in the order of the form. */
+export const WITHOUT_MODELS: Method[] = ["playbook", "sweep", "external"];
+/** The methods that ask models, in the order of the form. */
+export const WITH_MODELS: Method[] = [
+  "insight", "full", "free", "best_of", "refine", "adaptive", "eoh", "funsearch", "ai_cuda_engineer",
+];
+
 export function methodAsksModels(method: Method): boolean {
-  return method === "free" || method === "insight" || method === "full";
+  return WITH_MODELS.includes(method);
 }
 
 export function settings({ schedule, generations, faithful, temperature, repairs, style, prompt_tokens }: Evolution): string[] {

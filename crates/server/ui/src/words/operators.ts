@@ -12,6 +12,9 @@ export const OPERATORS: Record<Operator["operator"], string> = {
   crossover: "written by a model from two parents",
   mutation: "written by a model from one parent",
   repair: "written by a model that saw what is wrong with its parent",
+  improve: "written by a model from versions that it was to improve on",
+  explore: "written by a model that was asked for another form than its parents'",
+  retune: "written by a model that was asked for other parameters of its parent",
 };
 
 export const OPERATOR_NAMES = Object.keys(OPERATORS) as Operator["operator"][];

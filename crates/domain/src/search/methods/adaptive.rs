@@ -1,0 +1,45 @@
+//! `adaptive`: each candidate improves the best, with as much of the run in its prompt as its state
+//! asks for. While candidates are valid and times fall, a prompt shows the best alone, as in `best_of`:
+//! shown more, models write more valid and fewer fast kernels (arXiv 2510.03760). Where validity
+//! drops, it also shows thoughts and attempts; where times no longer fall, a candidate is bred from
+//! the elite.
+
+use rand_chacha::ChaCha8Rng;
+
+use super::{Rules, Selection, Shows, Structure, full};
+use crate::search::Operator;
+use crate::search::evolve::Population;
+
+/// The last written candidates whose share of accepted ones is the validity.
+const WINDOW: usize = 8;
+/// The least number of accepted ones among them that counts as valid.
+const VALID: usize = 4;
+/// Candidates after the best from which on every second is bred.
+const STAGNATION: usize = 6;
+
+pub(super) const RULES: Rules = Rules {
+    first: 0,
+    required: 0,
+    cycle: &[Operator::Init],
+    width: None,
+    is_limited: false,
+    elite: 4,
+    structure: Structure::Elite,
+    select,
+};
+
+fn select(seen: &Population<'_>, _: &Operator, rng: &mut ChaCha8Rng) -> Selection {
+    let (judged, accepted) = seen.validity(WINDOW);
+    let since_best = seen.since_best();
+    if since_best >= STAGNATION && since_best.is_multiple_of(2) {
+        let operator = if since_best.is_multiple_of(4) {
+            Operator::Crossover
+        } else {
+            Operator::Mutation
+        };
+        return (full::RULES.select)(seen, &operator, rng);
+    }
+    let is_stuck = since_best >= STAGNATION || (judged == WINDOW && accepted < VALID);
+    let shows = if is_stuck { Shows::Run } else { Shows::Nothing };
+    Selection::from_best(seen, shows)
+}
