@@ -15,6 +15,7 @@ mod answers;
 #[expect(dead_code, reason = "the tests of runs use more of it")]
 #[path = "../tests/runs/lab.rs"]
 mod lab;
+#[expect(dead_code, reason = "the maker of synthetic runs uses more of it")]
 #[path = "overhead/service.rs"]
 mod service;
 #[path = "overhead/usage.rs"]
@@ -22,7 +23,7 @@ mod usage;
 
 use std::time::{Duration, Instant};
 
-use service::{Delays, Service};
+use service::{Delays, Service, Setup, steady_request};
 use usage::Usage;
 
 /// Slots that an instant run keeps open, as many as evaluators wait for jobs.
@@ -61,8 +62,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// One run whose model and evaluators answer at once, and then the answers of the API about it.
 async fn instant(counts: &[u32]) -> Result<(), Box<dyn std::error::Error>> {
-    let service = Service::start(usize::MAX, EVALUATORS).await;
-    let run = service.launch(IN_FLIGHT).await;
+    let folder = tempfile::tempdir()?;
+    let service = Service::start(Setup::plain(folder.path(), usize::MAX, EVALUATORS)).await;
+    let run = service.launch(steady_request(IN_FLIGHT)).await;
     println!("| candidates | a second | processor ms each | resident MiB | database KiB each |");
     println!("|---|---|---|---|---|");
     let (mut before, mut began, mut from) = (Usage::now()?, Instant::now(), 0);
@@ -85,11 +87,12 @@ async fn instant(counts: &[u32]) -> Result<(), Box<dyn std::error::Error>> {
 
 /// Several instant runs at once, and the slowest of them beside the fastest.
 async fn neighbours(each: u32) -> Result<(), Box<dyn std::error::Error>> {
-    let service = Service::start(usize::MAX, EVALUATORS).await;
+    let folder = tempfile::tempdir()?;
+    let service = Service::start(Setup::plain(folder.path(), usize::MAX, EVALUATORS)).await;
     let (before, began) = (Usage::now()?, Instant::now());
     let mut runs = Vec::new();
     for _ in 0..RUNS {
-        runs.push(service.launch(IN_FLIGHT).await);
+        runs.push(service.launch(steady_request(IN_FLIGHT)).await);
     }
     let all = each * u32::try_from(RUNS)?;
     service.judged(all).await;
@@ -116,8 +119,9 @@ async fn neighbours(each: u32) -> Result<(), Box<dyn std::error::Error>> {
 async fn delayed(after: &[u32]) -> Result<(), Box<dyn std::error::Error>> {
     println!("\n| candidates before | delays | a second, of 8 | processor ms each |");
     println!("|---|---|---|---|");
-    let service = Service::start(CALLS, EVALUATORS).await;
-    service.launch(IN_FLIGHT_DELAYED).await;
+    let folder = tempfile::tempdir()?;
+    let service = Service::start(Setup::plain(folder.path(), CALLS, EVALUATORS)).await;
+    service.launch(steady_request(IN_FLIGHT_DELAYED)).await;
     for before in after.iter().copied() {
         service.set_delays(Delays::None);
         service.judged(before).await;

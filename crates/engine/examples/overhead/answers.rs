@@ -3,9 +3,9 @@
 
 use domain::id::RunId;
 use domain::verdict::VerdictKind;
+use engine::Engine;
 use serde::Serialize;
 
-use crate::service::Stopped;
 use crate::usage::Usage;
 
 /// Repetitions of each answer; the first, which fills caches, is not counted.
@@ -18,8 +18,7 @@ const EVENTS: u32 = 200;
 const MOST_FOR_INSIGHTS: u32 = 10_100;
 
 /// Prints one row for each answer.
-pub async fn measure(stopped: &Stopped, run: RunId) -> Result<(), Box<dyn std::error::Error>> {
-    let engine = &stopped.engine;
+pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::error::Error>> {
     let store = engine.store();
     println!("\n| answer about that run | processor ms | KiB |");
     println!("|---|---|---|");

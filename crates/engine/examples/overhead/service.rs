@@ -1,17 +1,19 @@
 //! An engine with a database, a scripted model and evaluators.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 use std::time::Duration;
 
 use domain::api::RunRequest;
 use domain::candidate::KernelSource;
+use domain::device::Device;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest};
 use domain::id::{RunId, WorkerId};
 use domain::lease::{Registration, Report, ReportOutcome};
 use domain::model::{ModelView, ReplyEnd, Usage};
 use domain::search::{Budget, Evolution, Method, ModelChoice, Schedule};
-use domain::task::Task;
+use domain::task::{Bundle, Task};
 use domain::verdict::Verdict;
 use engine::llm::{CallRequest, Llm, LlmError, Models, Reply};
 use engine::{Engine, Settings, SystemClock};
@@ -24,6 +26,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::lab::{accepted, body, bundle, device, kernel, rejected, request};
+
+/// The database in the folder of a service.
+const DATABASE: &str = "kernelwright.db";
 
 /// Lines of comment in each kernel, so that its text is about as long as a real one.
 const LINES: usize = 60;
@@ -71,8 +76,39 @@ impl Shared {
     }
 }
 
+/// A service to start.
+pub struct Setup {
+    /// The folder of the database and of the repository for winners.
+    pub folder: PathBuf,
+    pub task: Bundle,
+    pub device: Device,
+    /// Calls that the model takes at once.
+    pub calls: usize,
+    pub evaluators: usize,
+    /// The model's reply for the candidate with an ordinal.
+    pub reply: fn(u32) -> String,
+    /// The verdict of the evaluators.
+    pub verdict: fn(&EvaluationRequest) -> Verdict,
+}
+
+impl Setup {
+    /// A service with texts of the usual length, whose verdicts cost nothing to find.
+    pub fn plain(folder: &Path, calls: usize, evaluators: usize) -> Self {
+        Self {
+            folder: folder.to_owned(),
+            task: bundle(),
+            device: device(),
+            calls,
+            evaluators,
+            reply,
+            verdict: script,
+        }
+    }
+}
+
 /// A model that answers with a kernel and a thought of its own.
 struct ScriptedModel {
+    reply: fn(u32) -> String,
     shared: Arc<Shared>,
     calls: Semaphore,
 }
@@ -80,7 +116,7 @@ struct ScriptedModel {
 impl Llm for ScriptedModel {
     fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>> {
         let ordinal = request.position.ordinal;
-        let text = reply(ordinal);
+        let text = (self.reply)(ordinal);
         Box::pin(async move {
             let _call = self.calls.acquire().await.expect("it is never closed");
             self.shared.delay(MODEL, u64::from(ordinal)).await;
@@ -133,11 +169,11 @@ fn script(request: &EvaluationRequest) -> Verdict {
 }
 
 /// The evaluation of a request, made from one that was made in full.
-fn evaluation(like: &Evaluation, request: &EvaluationRequest) -> Evaluation {
+fn evaluation(like: &Evaluation, request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
     let source = KernelSource::parse(&request.file, request.source.as_str());
     let source = source.expect("the model writes kernels");
     Evaluation {
-        verdict: script(request),
+        verdict,
         stage: request.stage,
         candidate_digest: Some(source.candidate_digest(&request.configuration)),
         ..like.clone()
@@ -147,31 +183,34 @@ fn evaluation(like: &Evaluation, request: &EvaluationRequest) -> Evaluation {
 /// The service, until it is stopped.
 pub struct Service {
     engine: Engine,
-    folder: tempfile::TempDir,
+    folder: PathBuf,
     shared: Arc<Shared>,
     stop: CancellationToken,
     tasks: Vec<JoinHandle<()>>,
 }
 
 impl Service {
-    /// Starts an engine with a model that takes so many calls at once, and evaluators.
-    pub async fn start(calls: usize, evaluators: usize) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+    /// Starts an engine with its model and evaluators.
+    pub async fn start(setup: Setup) -> Self {
         let shared = Arc::new(Shared::default());
-        let store = Store::open(folder.path().join("test.db")).await.unwrap();
+        let store = Store::open(setup.folder.join(DATABASE)).await.unwrap();
         let settings = Settings {
-            default_repository: folder.path().join("promotions.git"),
+            default_repository: setup.folder.join("promotions.git"),
             author_email: "kernelwright@example.com".to_owned(),
             recheck_after: None,
         };
-        let models = models(&shared, calls.min(Semaphore::MAX_PERMITS));
+        let models = models(
+            &shared,
+            setup.calls.min(Semaphore::MAX_PERMITS),
+            setup.reply,
+        );
         let engine = Engine::new(store, Arc::new(SystemClock), settings, models);
-        let (bundle, store) = (bundle(), engine.store());
-        let task = Task::load(&bundle).unwrap();
-        store.put_task(&task, &bundle, engine.now()).await.unwrap();
+        let (bundle, store) = (&setup.task, engine.store());
+        let task = Task::load(bundle).unwrap();
+        store.put_task(&task, bundle, engine.now()).await.unwrap();
         let registration = Registration {
             name: "w".to_owned(),
-            device: device(),
+            device: setup.device.clone(),
             toolchain: "NVRTC 13.5".to_owned(),
             evaluator: EVALUATOR_VERSION,
             instance: None,
@@ -183,38 +222,27 @@ impl Service {
         let mut tasks = vec![tokio::spawn(
             async move { driven.0.run_forever(driven.1).await },
         )];
-        for _ in 0..evaluators {
-            let (engine, shared, stop) = (engine.clone(), Arc::clone(&shared), stop.clone());
-            tasks.push(tokio::spawn(evaluate(engine, worker, shared, stop)));
+        for _ in 0..setup.evaluators {
+            let evaluator = Evaluator {
+                engine: engine.clone(),
+                worker,
+                device: setup.device.clone(),
+                verdict: setup.verdict,
+                shared: Arc::clone(&shared),
+            };
+            tasks.push(tokio::spawn(evaluator.work(stop.clone())));
         }
         Self {
             engine,
-            folder,
+            folder: setup.folder,
             shared,
             stop,
             tasks,
         }
     }
 
-    /// Creates a run of the method `full`.
-    pub async fn launch(&self, in_flight: u32) -> RunId {
-        let evolution = Evolution {
-            schedule: Schedule::Steady { in_flight },
-            generations: TRIALS,
-            ..Evolution::default()
-        };
-        let request = RunRequest {
-            models: vec![ModelChoice {
-                name: "m".to_owned(),
-                weight: 1.0,
-            }],
-            budget: Budget {
-                trials: TRIALS,
-                ..Budget::default()
-            },
-            evolution,
-            ..request(Method::Full, TRIALS)
-        };
+    /// Creates a run.
+    pub async fn launch(&self, request: RunRequest) -> RunId {
         self.engine.create_run(request, None).await.unwrap().run.id
     }
 
@@ -234,36 +262,51 @@ impl Service {
         }
     }
 
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     pub async fn trials(&self, run: RunId) -> u32 {
         self.engine.store().run(run).await.unwrap().unwrap().trials
     }
 
     pub fn database_kib(&self) -> f64 {
-        let size =
-            |file| std::fs::metadata(self.folder.path().join(file)).map_or(0, |file| file.len());
-        (size("test.db") + size("test.db-wal")) as f64 / 1024.0
+        let size = |file| std::fs::metadata(self.folder.join(file)).map_or(0, |file| file.len());
+        (size(DATABASE) + size("kernelwright.db-wal")) as f64 / 1024.0
     }
 
-    /// Stops everything but the database, which goes with the folder.
-    pub async fn stop(self) -> Stopped {
+    /// Stops everything but the database. Returns the engine, which nothing drives any more.
+    pub async fn stop(self) -> Engine {
         self.stop.cancel();
         for task in self.tasks {
             task.await.unwrap();
         }
-        Stopped {
-            engine: self.engine,
-            _folder: self.folder,
-        }
+        self.engine
     }
 }
 
-/// An engine that nothing drives, with its database.
-pub struct Stopped {
-    pub engine: Engine,
-    _folder: tempfile::TempDir,
+/// A request for a run of the method `full` that keeps so many slots open.
+pub fn steady_request(in_flight: u32) -> RunRequest {
+    let evolution = Evolution {
+        schedule: Schedule::Steady { in_flight },
+        generations: TRIALS,
+        ..Evolution::default()
+    };
+    RunRequest {
+        models: vec![ModelChoice {
+            name: "m".to_owned(),
+            weight: 1.0,
+        }],
+        budget: Budget {
+            trials: TRIALS,
+            ..Budget::default()
+        },
+        evolution,
+        ..request(Method::Full, TRIALS)
+    }
 }
 
-fn models(shared: &Arc<Shared>, calls: usize) -> Models {
+fn models(shared: &Arc<Shared>, calls: usize, reply: fn(u32) -> String) -> Models {
     let view = ModelView {
         name: "m".to_owned(),
         api: "openai".to_owned(),
@@ -275,39 +318,51 @@ fn models(shared: &Arc<Shared>, calls: usize) -> Models {
         concurrency: u32::try_from(calls).unwrap_or(u32::MAX),
     };
     let model = ScriptedModel {
+        reply,
         shared: Arc::clone(shared),
         calls: Semaphore::new(calls),
     };
     Models::of([(view, Arc::new(model) as Arc<dyn Llm>)])
 }
 
-async fn evaluate(engine: Engine, worker: WorkerId, shared: Arc<Shared>, stop: CancellationToken) {
-    let mut jobs = engine.store().changed_jobs();
-    let mut like: Option<Evaluation> = None;
-    while !stop.is_cancelled() {
-        jobs.borrow_and_update();
-        let Some(lease) = engine.lease(worker).await.unwrap() else {
-            tokio::select! {
-                () = stop.cancelled() => return,
-                _ = jobs.changed() => continue,
-            }
-        };
-        shared
-            .delay(EVALUATION, lease.job.uuid().as_u64_pair().1)
-            .await;
-        let like = like
-            .get_or_insert_with(|| crate::lab::evaluation(&lease.request, script(&lease.request)));
-        let report = Report {
-            attempt: lease.attempt,
-            outcome: ReportOutcome::Evaluated {
-                evaluation: Box::new(evaluation(like, &lease.request)),
-            },
-        };
-        let reported = engine
-            .store()
-            .report(lease.job, &report, engine.now())
-            .await;
-        reported.expect("the report is about what was leased");
-        shared.judged.fetch_add(1, Ordering::SeqCst);
+/// A worker that judges what it leases, one job at a time.
+struct Evaluator {
+    engine: Engine,
+    worker: WorkerId,
+    device: Device,
+    verdict: fn(&EvaluationRequest) -> Verdict,
+    shared: Arc<Shared>,
+}
+
+impl Evaluator {
+    async fn work(self, stop: CancellationToken) {
+        let store = self.engine.store();
+        let mut jobs = store.changed_jobs();
+        let mut like: Option<Evaluation> = None;
+        while !stop.is_cancelled() {
+            jobs.borrow_and_update();
+            let Some(lease) = self.engine.lease(self.worker).await.unwrap() else {
+                tokio::select! {
+                    () = stop.cancelled() => return,
+                    _ = jobs.changed() => continue,
+                }
+            };
+            let seed = lease.job.uuid().as_u64_pair().1;
+            self.shared.delay(EVALUATION, seed).await;
+            let like = like.get_or_insert_with(|| Evaluation {
+                device: Some(self.device.clone()),
+                ..crate::lab::evaluation(&lease.request, (self.verdict)(&lease.request))
+            });
+            let found = evaluation(like, &lease.request, (self.verdict)(&lease.request));
+            let report = Report {
+                attempt: lease.attempt,
+                outcome: ReportOutcome::Evaluated {
+                    evaluation: Box::new(found),
+                },
+            };
+            let reported = store.report(lease.job, &report, self.engine.now()).await;
+            reported.expect("the report is about what was leased");
+            self.shared.judged.fetch_add(1, Ordering::SeqCst);
+        }
     }
 }
