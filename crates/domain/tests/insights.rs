@@ -6,7 +6,9 @@ use chrono::DateTime;
 use domain::api::ShownCandidates;
 use domain::id::CandidateId;
 use domain::search::{Entry, EntryState, Insight, Operator, insights};
+use domain::statistics::median;
 use domain::verdict::VerdictKind;
+use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -117,4 +119,50 @@ fn those_that_won_come_first() {
     ]);
     let order = told.iter().map(|insight| insight.ordinal);
     assert_eq!(order.collect::<Vec<_>>(), [2, 1, 3, 4, 5]);
+}
+
+/// The uplift by its definition: all readers of a run compared with all authors.
+fn compare_all(run: &[(EntryState, Vec<usize>)], author: usize) -> Option<f64> {
+    let speedup = |state: &EntryState| match state {
+        EntryState::Accepted { speedup, .. } => Some(*speedup),
+        _ => None,
+    };
+    let (mut with, mut without) = (Vec::new(), Vec::new());
+    for (place, (state, shown)) in run.iter().enumerate().skip(1) {
+        if shown.contains(&author) {
+            with.extend(speedup(state));
+        } else if place > author {
+            without.extend(speedup(state));
+        }
+    }
+    (with.len().min(without.len()) >= 3)
+        .then(|| median(&with).zip(median(&without)))
+        .flatten()
+        .map(|(with, without)| with / without)
+}
+
+proptest! {
+    #[test]
+    fn an_uplift_is_that_of_a_comparison_with_all(
+        drawn in prop::collection::vec((0u8..6, prop::collection::vec(0usize..30, 0..4)), 1..60),
+    ) {
+        let state = |drawn: &u8| match drawn {
+            0 => WRONG,
+            1 => abandoned(),
+            2 => EntryState::Pending,
+            speed => accepted(f64::from(*speed)),
+        };
+        let run = drawn
+            .iter()
+            .map(|(drawn, shown)| (state(drawn), shown.clone()))
+            .collect::<Vec<_>>();
+        let borrowed = run
+            .iter()
+            .map(|(state, shown)| (state.clone(), shown.as_slice()))
+            .collect::<Vec<_>>();
+        for insight in told(&borrowed) {
+            let place = insight.ordinal as usize;
+            prop_assert_eq!(insight.uplift, compare_all(&run, place), "thought {}", place);
+        }
+    }
 }

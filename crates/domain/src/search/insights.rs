@@ -53,51 +53,133 @@ pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, ShownCandidates>)
         .enumerate()
         .map(|(place, entry)| (entry.id, place))
         .collect::<HashMap<_, _>>();
-    let readers = entries
-        .iter()
-        .enumerate()
-        .filter_map(|(place, entry)| Some((place, entry, seen.get(&entry.id)?)))
-        .collect::<Vec<_>>();
-    // The baseline's thought is the task's and is not shown as an insight.
-    let authors = entries.iter().enumerate().skip(1).filter(|(_, entry)| {
-        entry.state != EntryState::Pending && !entry.duplicate && entry.thought.is_some()
-    });
-    let mut insights = authors
-        .map(|(place, author)| {
+    // The places of the readers of each thought, ascending.
+    let mut readers: HashMap<CandidateId, Vec<usize>> = HashMap::new();
+    for (place, entry) in entries.iter().enumerate() {
+        let shown = seen.get(&entry.id).map(|saw| saw.insights.as_slice());
+        let shown = shown.unwrap_or_default();
+        for (position, author) in shown.iter().enumerate() {
+            if !shown[..position].contains(author) {
+                readers.entry(*author).or_default().push(place);
+            }
+        }
+    }
+    let mut later = Speedups::of(entries.iter().filter(|entry| seen.contains_key(&entry.id)));
+    let mut insights = Vec::new();
+    // Backwards, so that the speedups of the candidates behind an author are collected one by one. The
+    // baseline's thought is the task's and is not shown as an insight.
+    for (place, author) in entries.iter().enumerate().skip(1).rev() {
+        if author.state != EntryState::Pending && !author.duplicate && author.thought.is_some() {
+            let own = readers.get(&author.id).map(Vec::as_slice);
+            let own = own.unwrap_or_default();
             let mut insight = Insight::of(place, author);
-            let (mut with, mut without) = (Vec::new(), Vec::new());
-            for (at, reader, saw) in &readers {
-                if !saw.insights.contains(&author.id) {
-                    without.extend(reader.speedup().filter(|_| *at > place));
-                    continue;
-                }
-                insight.shown += 1;
-                insight.last_shown = Some(position(*at));
-                match reader.state {
-                    EntryState::Pending | EntryState::Abandoned { .. } => {}
-                    EntryState::Rejected(_) => insight.judged += 1,
-                    EntryState::Accepted { speedup, .. } => {
-                        insight.judged += 1;
-                        insight.accepted += 1;
-                        let best = saw.best.and_then(|best| places.get(&best));
-                        let to_beat = best.and_then(|best| entries[*best].speedup());
-                        insight.wins += u32::from(to_beat.is_some_and(|best| speedup > best));
-                        with.push(speedup);
-                    }
-                }
+            for reader in own {
+                insight.count(*reader, entries, seen, &places);
             }
-            if with.len().min(without.len()) >= COMPARABLE {
-                let compared = median(&with).zip(median(&without));
-                insight.uplift = compared.map(|(with, without)| with / without);
-            }
-            insight
-        })
-        .collect::<Vec<_>>();
+            insight.uplift = uplift(place, own, entries, &mut later);
+            insights.push(insight);
+        }
+        if seen.contains_key(&author.id) {
+            later.add(author.speedup());
+        }
+    }
     insights.sort_by_key(|insight| {
         let often = |count: u32| std::cmp::Reverse(count);
         (often(insight.wins), often(insight.shown), insight.ordinal)
     });
     insights
+}
+
+/// Median speedup of the accepted readers of a thought over that of the other accepted candidates
+/// behind its author, whose speedups are in `later`; none with too few on either side.
+fn uplift(place: usize, readers: &[usize], entries: &[Entry], later: &mut Speedups) -> Option<f64> {
+    let with = readers
+        .iter()
+        .filter_map(|reader| entries[*reader].speedup());
+    let with = with.collect::<Vec<_>>();
+    if with.len() < COMPARABLE {
+        return None;
+    }
+    let behind = readers.iter().filter(|reader| **reader > place);
+    let behind = behind.filter_map(|reader| entries[*reader].speedup());
+    let behind = behind.collect::<Vec<_>>();
+    for speedup in &behind {
+        later.remove(*speedup);
+    }
+    let without = (later.count >= COMPARABLE).then(|| later.median());
+    for speedup in behind {
+        later.add(Some(speedup));
+    }
+    let compared = median(&with).zip(without.flatten());
+    compared.map(|(with, without)| with / without)
+}
+
+/// A multiset of speedups from a fixed list, with its median in logarithmic time: a Fenwick tree over
+/// the ranks in the list.
+struct Speedups {
+    /// The values that may be added, ascending, each once.
+    values: Vec<f64>,
+    /// `counts[i]` counts the ranks from `i - lowest_bit(i)` to `i - 1`.
+    counts: Vec<usize>,
+    count: usize,
+}
+
+impl Speedups {
+    /// An empty set of the speedups of these candidates.
+    fn of<'e>(entries: impl Iterator<Item = &'e Entry>) -> Self {
+        let mut values = entries.filter_map(Entry::speedup).collect::<Vec<_>>();
+        values.sort_by(f64::total_cmp);
+        values.dedup_by(|one, other| one.total_cmp(other).is_eq());
+        Self {
+            counts: vec![0; values.len() + 1],
+            values,
+            count: 0,
+        }
+    }
+
+    fn add(&mut self, speedup: Option<f64>) {
+        if let Some(speedup) = speedup {
+            self.count += 1;
+            self.change(speedup, |count| *count += 1);
+        }
+    }
+
+    fn remove(&mut self, speedup: f64) {
+        self.count -= 1;
+        self.change(speedup, |count| *count -= 1);
+    }
+
+    fn change(&mut self, speedup: f64, by: impl Fn(&mut usize)) {
+        let rank = self
+            .values
+            .partition_point(|value| value.total_cmp(&speedup).is_lt());
+        let mut at = rank + 1;
+        while at < self.counts.len() {
+            by(&mut self.counts[at]);
+            at += at & at.wrapping_neg();
+        }
+    }
+
+    /// The value with so many others before it.
+    fn nth(&self, mut before: usize) -> f64 {
+        let mut at = 0;
+        let mut step = self.counts.len().next_power_of_two();
+        while step > 0 {
+            if let Some(count) = self.counts.get(at + step)
+                && *count <= before
+            {
+                before -= count;
+                at += step;
+            }
+            step /= 2;
+        }
+        self.values[at]
+    }
+
+    fn median(&self) -> Option<f64> {
+        let last = self.count.checked_sub(1)?;
+        median(&[self.nth(last / 2), self.nth(last.div_ceil(2))])
+    }
 }
 
 impl Insight {
@@ -118,6 +200,31 @@ impl Insight {
             wins: 0,
             uplift: None,
             last_shown: None,
+        }
+    }
+
+    /// Counts a candidate whose prompt showed the thought.
+    fn count(
+        &mut self,
+        place: usize,
+        entries: &[Entry],
+        seen: &HashMap<CandidateId, ShownCandidates>,
+        places: &HashMap<CandidateId, usize>,
+    ) {
+        let reader = &entries[place];
+        self.shown += 1;
+        self.last_shown = Some(position(place));
+        match reader.state {
+            EntryState::Pending | EntryState::Abandoned { .. } => {}
+            EntryState::Rejected(_) => self.judged += 1,
+            EntryState::Accepted { speedup, .. } => {
+                self.judged += 1;
+                self.accepted += 1;
+                let best = seen.get(&reader.id).and_then(|saw| saw.best);
+                let best = best.and_then(|best| places.get(&best));
+                let to_beat = best.and_then(|best| entries[*best].speedup());
+                self.wins += u32::from(to_beat.is_some_and(|best| speedup > best));
+            }
         }
     }
 }

@@ -13,6 +13,9 @@ use super::App;
 use super::error::{AnyProblem, ApiError};
 use super::extract::{Body, Id};
 
+/// The most insights of one answer.
+const MAX_INSIGHTS: usize = 500;
+
 /// The configured models, by name. Keys are never shown.
 #[utoipa::path(get, path = "/models", tag = "models", security(("token" = ["viewer"])), responses((status = 200, body = Vec<ModelView>), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Json<Vec<ModelView>> {
@@ -29,7 +32,7 @@ pub async fn preview(
 }
 
 /// The thoughts of a run's judged candidates: how often prompts showed each, and how the
-/// candidates fared whose authors read it. Those that won most often come first.
+/// candidates fared whose authors read it. Those that won most often come first, 500 at most.
 #[utoipa::path(
     get,
     path = "/runs/{id}/insights",
@@ -45,7 +48,9 @@ pub async fn insights(
     let store = app.engine.store();
     let snapshot = store.snapshot(run).await?;
     let seen = store.seen(run).await?;
-    Ok(Json(search::insights(&snapshot.entries, &seen)))
+    let mut insights = search::insights(&snapshot.entries, &seen);
+    insights.truncate(MAX_INSIGHTS);
+    Ok(Json(insights))
 }
 
 /// A run's calls as a recording, JSON lines, which replays the run without its models.
