@@ -4,6 +4,7 @@
 mod brief;
 mod candidate;
 mod event;
+mod lineage;
 mod run;
 
 use chrono::{DateTime, Utc};
@@ -21,12 +22,13 @@ use crate::verdict::VerdictKind;
 
 pub use self::brief::{Brief, HistoryEntry};
 pub use self::candidate::{
-    CallView, CandidateDetail, CandidatePage, CandidateState, CandidateSummary, Change, DiffLine,
-    ReplyView, ShownCandidates, Submission,
+    CallView, CandidateDetail, CandidateOrder, CandidatePage, CandidateState, CandidateSummary,
+    Change, DiffLine, ReplyView, ShownCandidates, Submission,
 };
 pub use self::event::{Event, EventKind};
+pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::run::{
-    BestCandidate, Lineage, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
+    BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
 };
 
 /// A promotion.

@@ -325,6 +325,17 @@ impl Store {
         }
         for (candidate, turn) in &open {
             // A reply that could not be read was a trial all the same.
+            if *turn == 0 {
+                query(
+                    "UPDATE runs SET trials = trials - (SELECT trial FROM candidates WHERE id = $2) \
+                     WHERE id = $1",
+                )
+                .bind(run.uuid())
+                .bind(candidate)
+                .execute(&mut *tx)
+                .await
+                .context("take a charge back")?;
+            }
             query(
                 "UPDATE candidates SET state = 'abandoned', state_detail = $2, \
                  trial = CASE WHEN $3 = 0 THEN 0 ELSE trial END WHERE id = $1",

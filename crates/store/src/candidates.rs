@@ -220,8 +220,12 @@ pub(crate) async fn insert(
     charge: Charge,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    for parent in new.parent.iter().chain(&new.further_parents) {
-        require_in_run(tx, *parent, run).await?;
+    let parent = match new.parent {
+        Some(parent) => Some(place_in_run(tx, parent, run).await?),
+        None => None,
+    };
+    for further in &new.further_parents {
+        place_in_run(tx, *further, run).await?;
     }
     let source = match new.source.as_str() {
         "" => None,
@@ -234,8 +238,9 @@ pub(crate) async fn insert(
     query(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
          title, file, source_text, digest, configuration, idea, trial, proposal, state, \
-         duplicate_of, created_at, further_parents) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)",
+         duplicate_of, created_at, further_parents, parent_ordinal, parent_generation) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
+         $20, $21)",
     )
     .bind(id.uuid())
     .bind(run.uuid())
@@ -260,9 +265,18 @@ pub(crate) async fn insert(
     .bind(charge.original)
     .bind(micros(now))
     .bind(json(&new.further_parents))
+    .bind(parent.as_ref().map(|place| place.ordinal))
+    .bind(parent.as_ref().map(|place| place.generation))
     .execute(&mut *tx)
     .await
     .context("record a candidate")?;
+    if charge.trial {
+        query("UPDATE runs SET trials = trials + 1 WHERE id = $1")
+            .bind(run.uuid())
+            .execute(&mut *tx)
+            .await
+            .context("charge a trial")?;
+    }
     for further in &new.further_parents {
         query("INSERT INTO further_parents (parent, child) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(further.uuid())
@@ -324,31 +338,37 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
 }
 
 async fn may_charge(tx: &mut Connection, run: RunId) -> Result<bool, StoreError> {
-    let (request, finish_requested, charged): (String, i64, i64) = query_as(
-        "SELECT request, finish_requested, \
-         (SELECT COUNT(*) FROM candidates WHERE run = $1 AND trial = 1) FROM runs WHERE id = $1",
-    )
-    .bind(run.uuid())
-    .fetch_one(tx)
-    .await
-    .context("count the trials")?;
+    let (request, finish_requested, charged): (String, i64, i64) =
+        query_as("SELECT request, finish_requested, trials FROM runs WHERE id = $1")
+            .bind(run.uuid())
+            .fetch_one(tx)
+            .await
+            .context("count the trials")?;
     let request: RunRequest = RowRef::new("runs", run).json("request", &request)?;
     Ok(finish_requested == 0 && charged < i64::from(request.budget.trials))
 }
 
-/// Fails unless the candidate exists in the run.
-async fn require_in_run(
+/// Position and generation of a candidate.
+#[derive(sqlx::FromRow)]
+struct Place {
+    ordinal: i64,
+    generation: i64,
+}
+
+/// Returns the place of a candidate, which must exist in the run.
+async fn place_in_run(
     tx: &mut Connection,
     candidate: CandidateId,
     run: RunId,
-) -> Result<(), StoreError> {
-    let known: Option<Uuid> = query_scalar("SELECT id FROM candidates WHERE id = $1 AND run = $2")
-        .bind(candidate.uuid())
-        .bind(run.uuid())
-        .fetch_optional(tx)
-        .await
-        .context("look for the parent")?;
-    known.map(drop).ok_or_else(|| StoreError::Unknown {
+) -> Result<Place, StoreError> {
+    let place: Option<Place> =
+        query_as("SELECT ordinal, generation FROM candidates WHERE id = $1 AND run = $2")
+            .bind(candidate.uuid())
+            .bind(run.uuid())
+            .fetch_optional(tx)
+            .await
+            .context("look for the parent")?;
+    place.ok_or_else(|| StoreError::Unknown {
         subject: "candidate",
         id: candidate.to_string(),
     })

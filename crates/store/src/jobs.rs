@@ -32,6 +32,8 @@ use crate::{Connection, Store, StoreError, events, health, runs};
 const SEEN_INTERVAL: TimeDelta = TimeDelta::seconds(5);
 /// Incumbents kept in memory; more are read again.
 const KEPT_INCUMBENTS: usize = 64;
+/// Tasks whose files are kept in memory; more are read again.
+const KEPT_BUNDLES: usize = 16;
 
 /// A job lent to a worker, with everything that the evaluation needs.
 #[derive(Debug, Clone)]
@@ -94,7 +96,7 @@ struct JobRow {
     stage: String,
     champion: bool,
     round: i64,
-    bundle: String,
+    task_content: String,
     file: String,
     source_text: Option<TextId>,
     configuration: String,
@@ -376,6 +378,29 @@ impl Store {
         Ok(read)
     }
 
+    /// Reads the files of a task's content, which never change.
+    async fn task_bundle(&self, tx: &mut Connection, content: &str) -> Result<Bundle, StoreError> {
+        if let Some(known) = self.bundles().get(content) {
+            return Ok(known.clone());
+        }
+        let text: String = query_scalar("SELECT bundle FROM tasks WHERE content = $1")
+            .bind(content)
+            .fetch_one(tx)
+            .await
+            .context("read a task")?;
+        let bundle: Bundle = RowRef::new("tasks", content).json("bundle", &text)?;
+        let mut kept = self.bundles();
+        if kept.len() >= KEPT_BUNDLES {
+            kept.clear();
+        }
+        kept.insert(content.to_owned(), bundle.clone());
+        Ok(bundle)
+    }
+
+    fn bundles(&self) -> MutexGuard<'_, HashMap<String, Bundle>> {
+        self.bundles.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn incumbents(&self) -> MutexGuard<'_, HashMap<CandidateId, Incumbent>> {
         self.incumbents
             .lock()
@@ -387,9 +412,9 @@ impl Store {
     async fn leased(&self, tx: &mut Connection, job: JobId) -> Result<LeasedJob, StoreError> {
         let row: JobRow = query_as(
             "SELECT j.id AS job, j.attempt, j.run, r.secret, j.candidate, j.stage, j.champion, \
-         j.round, t.bundle, c.file, c.source_text, c.configuration FROM jobs j \
+         j.round, r.task_content, c.file, c.source_text, c.configuration FROM jobs j \
          JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
-         JOIN tasks t ON t.content = r.task_content WHERE j.id = $1",
+         WHERE j.id = $1",
         )
         .bind(job.uuid())
         .fetch_one(&mut *tx)
@@ -418,7 +443,7 @@ impl Store {
             candidate,
             stage,
             round: row_ref.number("round", row.round)?,
-            bundle: RowRef::new("tasks", run).json("bundle", &row.bundle)?,
+            bundle: self.task_bundle(tx, &row.task_content).await?,
             file: row.file,
             source: texts::get_optional(tx, row.source_text)
                 .await?

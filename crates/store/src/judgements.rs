@@ -187,6 +187,23 @@ async fn tell(
     .fetch_one(&mut *tx)
     .await
     .context("read an evaluation")?;
+    query("UPDATE candidates SET verdict = $2, speedup = $3, judged_at = $4 WHERE id = $1")
+        .bind(candidate.uuid())
+        .bind(&verdict)
+        .bind(speedup)
+        .bind(micros(now))
+        .execute(&mut *tx)
+        .await
+        .context("record a verdict beside its candidate")?;
+    query(
+        "INSERT INTO verdict_counts (run, verdict, candidates) VALUES ($1, $2, 1) \
+         ON CONFLICT (run, verdict) DO UPDATE SET candidates = candidates + 1",
+    )
+    .bind(run.uuid())
+    .bind(&verdict)
+    .execute(&mut *tx)
+    .await
+    .context("count a verdict")?;
     let row_ref = RowRef::new("candidates", candidate);
     let verdict: VerdictKind = row_ref.word("verdict", &verdict)?;
     let judged = EventKind::Judged {

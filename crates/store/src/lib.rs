@@ -33,6 +33,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use domain::id::CandidateId;
+use domain::task::Bundle;
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_chacha::ChaCha20Rng;
@@ -53,7 +54,7 @@ pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
 pub use snapshot::{RunOutline, Snapshot};
 pub use tasks::StoredTask;
-pub use views::{CandidateRecord, Relatives};
+pub use views::{CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, Relatives};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 
 use changes::{Changes, CommitScope};
@@ -83,6 +84,8 @@ pub struct Store {
     changes: Changes,
     /// Candidates that jobs were lent against, which never change.
     incumbents: Arc<Mutex<HashMap<CandidateId, Incumbent>>>,
+    /// Files of tasks by the digests of their contents.
+    bundles: Arc<Mutex<HashMap<String, Bundle>>>,
     /// Source of ids and run secrets.
     entropy: Arc<Mutex<ChaCha20Rng>>,
 }
@@ -143,6 +146,7 @@ impl Store {
             write,
             changes: Changes::default(),
             incumbents: Arc::default(),
+            bundles: Arc::default(),
             entropy: Arc::new(Mutex::new(entropy)),
         })
     }

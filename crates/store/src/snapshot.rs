@@ -168,8 +168,7 @@ impl Store {
         let row: Option<OutlineRow> = query_as(
             "SELECT request, state, state_detail, task_content, \
              (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1) AS candidates, \
-             (SELECT COUNT(*) FROM candidates WHERE run = $1 AND trial = 1) AS charged \
-             FROM runs WHERE id = $1",
+             trials AS charged FROM runs WHERE id = $1",
         )
         .bind(run.uuid())
         .fetch_optional(&mut *view)

@@ -1,5 +1,8 @@
 //! Views for clients: runs, candidates and lineage, each read from one state of the rows.
 
+mod lineage;
+mod lists;
+
 use std::collections::BTreeMap;
 
 use domain::api::{
@@ -17,7 +20,10 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, calls, judgements, promotions, runs};
+use crate::{Connection, Store, StoreError, calls, judgements, promotions};
+
+pub use lineage::LineageQuery;
+pub use lists::{CandidateQuery, Cursor, CursorError};
 
 /// Everything recorded about one candidate.
 #[derive(Debug, Clone)]
@@ -166,6 +172,7 @@ macro_rules! summaries {
         )
     };
 }
+use summaries;
 
 impl Store {
     /// A run.
@@ -215,32 +222,12 @@ impl Store {
         after: Option<u32>,
         limit: u32,
     ) -> Result<CandidatePage, StoreError> {
-        let mut view = self.view().await?;
-        runs::require(&mut view, run).await?;
-        let rows: Vec<SummaryRow> = query_as(summaries!(
-            "WHERE c.run = $1 AND c.ordinal > $2 AND ($3 IS NULL OR e.verdict = $3) \
-             ORDER BY c.ordinal LIMIT $4"
-        ))
-        .bind(run.uuid())
-        .bind(after.map_or(-1, i64::from))
-        .bind(verdict.map(VerdictKind::as_str))
-        .bind(i64::from(limit) + 1)
-        .fetch_all(&mut *view)
-        .await
-        .context("list the candidates")?;
-        let more = rows.len() > limit as usize;
-        let best = judgements::best(&mut view, run).await?;
-        let promotions = promotions::states(&mut view, run).await?;
-        let candidates = rows
-            .into_iter()
-            .take(limit as usize)
-            .map(|row| row.read(best, &promotions))
-            .collect::<Result<Vec<_>, _>>()?;
-        let next = candidates
-            .last()
-            .filter(|_| more)
-            .map(|last| last.ordinal.to_string());
-        Ok(CandidatePage { candidates, next })
+        let query = CandidateQuery {
+            verdict,
+            after: after.map(Cursor::from),
+            ..CandidateQuery::default()
+        };
+        self.list_candidates(run, &query, limit).await
     }
 
     /// Reads one candidate as lists show it.
@@ -398,6 +385,7 @@ struct RunViewRow {
     updated_at: i64,
     elapsed: i64,
     trials: i64,
+    last_event: i64,
     unpromoted: Option<String>,
 }
 
@@ -407,9 +395,10 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunViewRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, r.elapsed, r.unpromoted, (SELECT COUNT(*) FROM candidates c WHERE c.run = r.id AND c.trial = 1) \
+         r.updated_at, r.elapsed, r.unpromoted, r.trials \
          - (SELECT COUNT(*) FROM calls k JOIN candidates c ON c.id = k.candidate \
-         WHERE k.run = r.id AND k.answered_at IS NULL AND k.turn = 0 AND c.trial = 1) AS trials \
+         WHERE k.run = r.id AND k.answered_at IS NULL AND k.turn = 0 AND c.trial = 1) AS trials, \
+         (SELECT COALESCE(MAX(id), 0) FROM events WHERE run = r.id) AS last_event \
          FROM runs r JOIN tasks t ON t.content = r.task_content WHERE r.id = $1",
     )
     .bind(run.uuid())
@@ -423,17 +412,12 @@ pub(crate) async fn run_view(
     let row_ref = RowRef::new("runs", run);
     let request: RunRequest = row_ref.json("request", &row.request)?;
     // A duplicate counts with the verdict of its original.
-    let tally: Vec<(String, i64)> = query_as(
-        "SELECT verdict, COUNT(*) FROM (SELECT verdict FROM evaluations \
-         WHERE run = $1 AND stage IN ('baseline', 'search') UNION ALL \
-         SELECT e.verdict FROM candidates c JOIN evaluations e ON e.candidate = c.duplicate_of \
-         AND e.stage <> 'confirmation' WHERE c.run = $1 AND c.duplicate_of IS NOT NULL) \
-         GROUP BY verdict",
-    )
-    .bind(run.uuid())
-    .fetch_all(&mut *connection)
-    .await
-    .context("count the verdicts")?;
+    let tally: Vec<(String, i64)> =
+        query_as("SELECT verdict, candidates FROM verdict_counts WHERE run = $1")
+            .bind(run.uuid())
+            .fetch_all(&mut *connection)
+            .await
+            .context("read the counts of verdicts")?;
     let mut verdicts = BTreeMap::new();
     for (word, count) in tally {
         let kind: VerdictKind = row_ref.word("verdict", &word)?;
@@ -469,6 +453,7 @@ pub(crate) async fn run_view(
         best: best(connection, run).await?,
         promotion: promotions::newest(connection, run).await?,
         unpromoted: row.unpromoted,
+        last_event: row.last_event,
         seed: request.seed,
         created_at: row_ref.time("created_at", row.created_at)?,
         updated_at: row_ref.time("updated_at", row.updated_at)?,

@@ -114,7 +114,20 @@ impl CandidateSummary {
     }
 }
 
-/// One page of candidates by ordinal.
+/// The orders of a list of candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum CandidateOrder {
+    /// By ordinal.
+    #[default]
+    Ordinal,
+    /// By ordinal, descending.
+    Newest,
+    /// Accepted candidates by speedup, descending.
+    Fastest,
+}
+
+/// One page of candidates.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CandidatePage {
     /// The candidates.

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{CandidateSummary, PromotionView};
+use super::PromotionView;
 use crate::digest::Digest;
 use crate::id::{CandidateId, RunId};
 use crate::model::{Dollars, Prompt};
@@ -186,6 +186,9 @@ pub struct RunView {
     /// Why the completed run promoted nothing.
     #[serde(default)]
     pub unpromoted: Option<String>,
+    /// Id of the newest event. A reader of this view gets later changes from the event stream after it.
+    #[serde(default)]
+    pub last_event: i64,
     /// Seed of the search.
     pub seed: u64,
     /// The time of the request.
@@ -241,13 +244,4 @@ pub struct RunPreview {
     /// The cost of all calls if each prompt were as long as this one and each reply as long as the
     /// model allows; none if a price is unknown.
     pub most_dollars: Option<Dollars>,
-}
-
-/// The lineage graph of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct Lineage {
-    /// Candidates by ordinal; edges are their `parents`.
-    pub nodes: Vec<CandidateSummary>,
-    /// True if the run has more candidates than are shown.
-    pub truncated: bool,
 }

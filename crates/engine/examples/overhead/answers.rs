@@ -1,10 +1,12 @@
 //! Processor time of what the API answers about a long run: the calls of its handlers and the JSON
 //! text, without HTTP.
 
+use domain::api::CandidateOrder;
 use domain::id::RunId;
 use domain::verdict::VerdictKind;
 use engine::Engine;
 use serde::Serialize;
+use store::{CandidateQuery, LineageQuery};
 
 use crate::usage::Usage;
 
@@ -13,9 +15,8 @@ const TIMES: u32 = 3;
 /// The largest pages that the API gives.
 const PAGE: u32 = 500;
 const NODES: u32 = 2000;
+const SLICE: u32 = 2400;
 const EVENTS: u32 = 200;
-/// Trials up to which insights are asked for.
-const MOST_FOR_INSIGHTS: u32 = 10_100;
 
 /// Prints one row for each answer.
 pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::error::Error>> {
@@ -29,10 +30,18 @@ pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::err
     let rejected = Some(VerdictKind::LaunchRejected);
     let filtered = async || store.candidates(run, rejected, None, PAGE).await;
     row("candidates, first 500 of one verdict", filtered).await?;
-    let rare = Some(VerdictKind::DataRace);
-    let none = async || store.candidates(run, rare, None, PAGE).await;
-    row("candidates of a verdict that none has", none).await?;
+    for (name, query) in lists() {
+        let list = async || store.list_candidates(run, &query, PAGE).await;
+        row(name, list).await?;
+    }
     row("lineage", async || store.lineage(run, NODES).await).await?;
+    for (name, query) in slices() {
+        let slice = async || store.lineage_columns(run, &query, SLICE).await;
+        row(name, slice).await?;
+    }
+    let generations = async || store.lineage_generations(run).await;
+    row("lineage by generation", generations).await?;
+    row("curve", async || store.curve(run).await).await?;
     let page = store.candidates(run, None, None, 1).await?;
     let baseline = page.candidates[0].id;
     row("baseline", async || engine.candidate(baseline).await).await?;
@@ -43,16 +52,61 @@ pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::err
     let events = async || store.events_after(run, 0, EVENTS).await;
     row("events, first 200", events).await?;
     row("brief", async || engine.brief(run).await).await?;
-    if view.trials > MOST_FOR_INSIGHTS {
-        println!("| insights | not measured: grows with the square of the run | |");
-        return Ok(());
-    }
     row("insights", async || {
         let snapshot = store.snapshot(run).await?;
         let seen = store.seen(run).await?;
         Ok::<_, store::StoreError>(domain::search::insights(&snapshot.entries, &seen))
     })
     .await
+}
+
+/// Lists with filters: each finds nothing, which costs most.
+fn lists() -> [(&'static str, CandidateQuery); 4] {
+    let all = CandidateQuery::default;
+    [
+        (
+            "candidates of a verdict that none has",
+            CandidateQuery {
+                verdict: Some(VerdictKind::DataRace),
+                ..all()
+            },
+        ),
+        (
+            "candidates with a text that none has, first page",
+            CandidateQuery {
+                text: Some("no such words".to_owned()),
+                ..all()
+            },
+        ),
+        (
+            "the same, newest first",
+            CandidateQuery {
+                text: Some("no such words".to_owned()),
+                order: CandidateOrder::Newest,
+                ..all()
+            },
+        ),
+        (
+            "candidates, fastest 500",
+            CandidateQuery {
+                order: CandidateOrder::Fastest,
+                ..all()
+            },
+        ),
+    ]
+}
+
+fn slices() -> [(&'static str, LineageQuery); 2] {
+    [
+        ("lineage in columns, first slice", LineageQuery::default()),
+        (
+            "lineage in columns, around the first candidate",
+            LineageQuery {
+                around: Some(1),
+                ..LineageQuery::default()
+            },
+        ),
+    ]
 }
 
 async fn row<T, E>(

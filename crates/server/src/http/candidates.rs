@@ -5,10 +5,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
-use domain::api::{CandidateDetail, CandidatePage, CandidateSummary, Submission};
+use domain::api::{CandidateDetail, CandidateOrder, CandidatePage, CandidateSummary, Submission};
 use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
 use serde::Deserialize;
+use store::{CandidateQuery, Cursor};
 use utoipa::IntoParams;
 
 use super::App;
@@ -24,15 +25,31 @@ const MAX_CANDIDATES: u32 = 500;
 #[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub struct CandidateFilter {
-    /// Only those with this verdict.
+    /// Only those with this verdict; a duplicate has that of the candidate it repeats.
     verdict: Option<VerdictKind>,
+    /// Only those of this generation.
+    generation: Option<u32>,
+    /// Only the one with this ordinal.
+    ordinal: Option<u32>,
+    /// Only those made by this operator.
+    #[param(max_length = 40)]
+    operator: Option<String>,
+    /// Only those of this proposer: the model, for candidates that models wrote.
+    #[param(max_length = 200)]
+    proposer: Option<String>,
+    /// Only those whose title or thought contains this text, in either case of ASCII letters.
+    #[param(max_length = 200)]
+    text: Option<String>,
+    /// The order; by ordinal when absent.
+    order: Option<CandidateOrder>,
     /// The `next` of the page before; the first candidates when absent.
     cursor: Option<String>,
     /// At most this many, 1 to 500; 100 when absent.
     limit: Option<u32>,
 }
 
-/// Candidates of a run by ordinal.
+/// Candidates of a run. With `operator`, `proposer` or `text` a page may have fewer candidates than
+/// `limit`, even none, and still have a `next`: one request examines at most 20,000 candidates.
 #[utoipa::path(get, path = "/runs/{id}/candidates", tag = "candidates", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run"), CandidateFilter), responses((status = 200, body = CandidatePage), AnyProblem))]
 pub async fn list(
     State(app): State<App>,
@@ -41,14 +58,22 @@ pub async fn list(
 ) -> Result<Json<CandidatePage>, ApiError> {
     let after = filter
         .cursor
-        .map(|cursor| cursor.parse::<u32>())
+        .map(|cursor| cursor.parse::<Cursor>())
         .transpose()
         .map_err(|_| bad_cursor())?;
+    let query = CandidateQuery {
+        verdict: filter.verdict,
+        generation: filter.generation,
+        ordinal: filter.ordinal,
+        operator: filter.operator,
+        proposer: filter.proposer,
+        text: filter.text,
+        order: filter.order.unwrap_or_default(),
+        after,
+    };
     let limit = filter.limit.unwrap_or(100).clamp(1, MAX_CANDIDATES);
     let store = app.engine.store();
-    Ok(Json(
-        store.candidates(run, filter.verdict, after, limit).await?,
-    ))
+    Ok(Json(store.list_candidates(run, &query, limit).await?))
 }
 
 /// Proposes a kernel. A file that does not parse is a candidate with that verdict, not an error.

@@ -5,9 +5,13 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
-use domain::api::{Brief, Lineage, PromotionView, RunPage, RunRequest, RunView};
+use domain::api::{
+    Brief, Curve, Lineage, LineageColumns, LineageGenerations, PromotionView, RunPage, RunRequest,
+    RunView,
+};
 use domain::id::RunId;
 use serde::Deserialize;
+use store::LineageQuery as Slice;
 use utoipa::IntoParams;
 
 use super::App;
@@ -21,6 +25,8 @@ const MAX_KEY: usize = 200;
 const MAX_RUNS: u32 = 200;
 /// The most candidates of one lineage.
 const MAX_NODES: u32 = 2000;
+/// The most candidates of one slice of a lineage. 100 KB hold as many.
+const MAX_SLICE: u32 = 2400;
 
 /// Query parameters of the list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -39,6 +45,24 @@ pub struct RunFilter {
 #[serde(deny_unknown_fields)]
 pub struct LineageQuery {
     /// At most this many candidates, the earliest first, 1 to 2000; 2000 when absent.
+    limit: Option<u32>,
+}
+
+/// Query parameters of a slice of a lineage.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct SliceQuery {
+    /// The lowest generation; the first when absent.
+    from_generation: Option<u32>,
+    /// The highest generation; the last when absent.
+    to_generation: Option<u32>,
+    /// Ordinal of a candidate: only it and its relatives along primary parents, at most 1,000
+    /// ancestors and 1,000 descendants, the nearest.
+    around: Option<u32>,
+    /// The `next` of the slice before; the first candidates when absent.
+    cursor: Option<String>,
+    /// At most this many candidates, the earliest first, 1 to 2400; 2400 when absent.
     limit: Option<u32>,
 }
 
@@ -183,6 +207,44 @@ pub async fn lineage(
 ) -> Result<Json<Lineage>, ApiError> {
     let limit = query.limit.unwrap_or(MAX_NODES).clamp(1, MAX_NODES);
     Ok(Json(app.engine.store().lineage(run, limit).await?))
+}
+
+/// A slice of the lineage in columns, of at most 100 KB: by generations, or around a candidate.
+#[utoipa::path(get, path = "/runs/{id}/lineage/columns", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run"), SliceQuery), responses((status = 200, body = LineageColumns), AnyProblem))]
+pub async fn lineage_columns(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Parameters(query): Parameters<SliceQuery>,
+) -> Result<Json<LineageColumns>, ApiError> {
+    let slice = Slice {
+        from_generation: query.from_generation,
+        to_generation: query.to_generation,
+        around: query.around,
+        after: query
+            .cursor
+            .map(|cursor| cursor.parse::<u32>())
+            .transpose()
+            .map_err(|_| bad_cursor())?,
+    };
+    let limit = query.limit.unwrap_or(MAX_SLICE).clamp(1, MAX_SLICE);
+    let store = app.engine.store();
+    Ok(Json(store.lineage_columns(run, &slice, limit).await?))
+}
+
+/// The lineage by generation, in at most 400 buckets, with the path from the best candidate to the
+/// baseline.
+#[utoipa::path(get, path = "/runs/{id}/lineage/generations", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = LineageGenerations), AnyProblem))]
+pub async fn lineage_generations(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<Json<LineageGenerations>, ApiError> {
+    Ok(Json(app.engine.store().lineage_generations(run).await?))
+}
+
+/// The best speedup over the candidates of a run, in at most 400 buckets.
+#[utoipa::path(get, path = "/runs/{id}/curve", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Curve), AnyProblem))]
+pub async fn curve(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Curve>, ApiError> {
+    Ok(Json(app.engine.store().curve(run).await?))
 }
 
 /// The error for a cursor that no page gave out.

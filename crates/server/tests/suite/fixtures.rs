@@ -48,6 +48,7 @@ pub fn run() -> RunView {
         }),
         promotion: None,
         unpromoted: None,
+        last_event: 0,
         seed: 0,
         created_at: then(),
         updated_at: then(),

@@ -9,10 +9,12 @@ use domain::id::{CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
 use domain::search::{Draft, EntryState, Operator};
 use store::{
-    Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, StoreError, WrittenText,
+    Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, Store, StoreError,
+    WrittenText,
 };
 
 use crate::fixture::{Lab, accepted, at, candidate, unread};
+use crate::older::copy_to_version;
 
 fn cents(cents: f64) -> Dollars {
     Dollars::new(cents / 100.0).expect("an amount")
@@ -450,40 +452,11 @@ async fn an_older_database_gets_the_totals_of_its_answered_calls() {
     assert_eq!((before.calls, before.interrupted_calls), (1, 2));
     assert_eq!(before.committed_tokens, 2_000);
 
-    let options =
-        sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));
-    let mut older = sqlx::ConnectOptions::connect(&options)
-        .await
-        .expect("opens");
-    let columns = [
-        "answered_calls",
-        "input_tokens",
-        "cached_tokens",
-        "cache_written_tokens",
-        "output_tokens",
-        "cost",
-        "unpriced_calls",
-        "interrupted_requests",
-        "interrupted_tokens",
-        "interrupted_nanos",
-        "device_us",
-    ]
-    .map(|column| format!("ALTER TABLE runs DROP COLUMN {column};"));
-    let indexes = [
-        "calls_open_by_run",
-        "candidates_by_original",
-        "candidates_charged",
-        "evaluations_by_speedup",
-    ]
-    .map(|index| format!("DROP INDEX {index};"));
-    let undo = [columns.concat(), indexes.concat()].concat();
-    sqlx::raw_sql(sqlx::AssertSqlSafe(
-        undo + "DELETE FROM _sqlx_migrations WHERE version = 11;",
-    ))
-    .execute(&mut older)
-    .await
-    .expect("the schema of an older program");
-    assert_eq!(spend(&lab.reopen().await).await, before);
+    let mut candidates = vec![baseline];
+    candidates.extend(due.iter().map(|call| call.candidate));
+    let path = copy_to_version(&lab, 10, &candidates).await;
+    let migrated = Store::open(&path).await.expect("migrates");
+    assert_eq!(spend(&migrated).await, before);
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ mod fixture;
 mod health;
 mod iterations;
 mod jobs;
+mod lists;
 mod older;
 mod proposals;
 mod restart;

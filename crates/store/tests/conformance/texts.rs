@@ -2,12 +2,25 @@
 //! earlier program wrote.
 
 use domain::api::ShownCandidates;
+use domain::id::RunId;
 use domain::search::Operator;
-use store::Store;
+use store::{LineageQuery, Store};
 
 use crate::calls::{draft, drafted, reply, written};
 use crate::fixture::{Lab, accepted, at, candidate};
 use crate::older::{copy_to_version, record};
+
+/// The run as pages show it, and what they show of its candidates in columns.
+async fn columns(store: &Store, run: RunId) -> String {
+    let whole = LineageQuery::default();
+    let columns = (
+        store.run(run).await.unwrap(),
+        store.lineage_columns(run, &whole, 99).await.unwrap(),
+        store.lineage_generations(run).await.unwrap(),
+        store.curve(run).await.unwrap(),
+    );
+    format!("{columns:#?}")
+}
 
 #[tokio::test]
 async fn a_database_of_version_15_keeps_every_text() {
@@ -28,6 +41,7 @@ async fn a_database_of_version_15_keeps_every_text() {
     ];
     let children = &before[0].2.children;
     assert_eq!(*children, [first.candidate, second.candidate]);
+    let columns_before = columns(&lab.store, run).await;
     let ids = before.each_ref().map(|(record, _, _)| record.summary.id);
     let path = copy_to_version(&lab, 15, &ids).await;
     let migrated = Store::open(&path).await.unwrap();
@@ -35,6 +49,7 @@ async fn a_database_of_version_15_keeps_every_text() {
         let after = record(&migrated, before.0.summary.id).await;
         assert_eq!(format!("{after:?}"), format!("{before:?}"));
     }
+    assert_eq!(columns(&migrated, run).await, columns_before);
     let waiting = migrated.due_calls(at(8)).await.unwrap();
     assert_eq!(waiting, [second]);
     // New texts are compressed with old ones as their dictionary.

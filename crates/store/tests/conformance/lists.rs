@@ -1,0 +1,244 @@
+//! Lists of candidates by filter and order, and long runs in columns.
+
+use domain::api::{CandidateOrder, Curve, LineageColumns, LineageGenerations};
+use domain::id::{CandidateId, RunId};
+use domain::search::Operator;
+use domain::verdict::{Verdict, VerdictKind};
+use store::{CandidateQuery, LineageQuery};
+
+use crate::fixture::{Lab, accepted, at, candidate};
+
+/// A run with candidates 1 to 5: `fast` in 20 us, `wrong`, a copy of `fast`, `faster` made from `fast`
+/// in 10 us, and `new` without a verdict.
+async fn judged() -> (Lab, RunId, [CandidateId; 6]) {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let judge = async |verdict| {
+        let leased = lab.lease(worker, at(4)).await.unwrap();
+        lab.judge(&leased, verdict).await;
+    };
+    let fast = lab.submit(run, baseline, "fast").await;
+    judge(accepted(20.0)).await;
+    let wrong = lab.submit(run, baseline, "wrong").await;
+    let reason = String::new();
+    judge(Verdict::LaunchRejected { reason }).await;
+    let copy = lab.submit(run, baseline, "fast").await;
+    let mut faster = candidate(Operator::Submit, Some(fast), "faster");
+    faster.generation = 2;
+    faster.further_parents = vec![baseline];
+    faster.proposer = "someone".to_owned();
+    faster.idea.as_mut().unwrap().hypothesis = "Wide loads help".to_owned();
+    let faster = lab.propose(run, &faster).await;
+    judge(accepted(10.0)).await;
+    let new = lab.submit(run, fast, "new").await;
+    (lab, run, [baseline, fast, wrong, copy, faster, new])
+}
+
+/// The ordinals of a whole list, read in pages of so many.
+async fn ordinals(lab: &Lab, run: RunId, query: &CandidateQuery, limit: u32) -> Vec<u32> {
+    let mut query = query.clone();
+    let mut ordinals = Vec::new();
+    loop {
+        let page = lab.store.list_candidates(run, &query, limit).await.unwrap();
+        assert!(page.candidates.len() <= limit as usize);
+        ordinals.extend(page.candidates.iter().map(|candidate| candidate.ordinal));
+        match page.next {
+            Some(next) => query.after = Some(next.parse().unwrap()),
+            None => return ordinals,
+        }
+    }
+}
+
+#[tokio::test]
+async fn lists_are_filtered_and_ordered_in_pages() {
+    let (lab, run, _) = judged().await;
+    let all = CandidateQuery::default();
+    let accepted = CandidateQuery {
+        verdict: Some(VerdictKind::Accepted),
+        ..all.clone()
+    };
+    let newest = CandidateQuery {
+        order: CandidateOrder::Newest,
+        ..all.clone()
+    };
+    let fastest = CandidateQuery {
+        order: CandidateOrder::Fastest,
+        ..all.clone()
+    };
+    let generation = CandidateQuery {
+        generation: Some(1),
+        ..all.clone()
+    };
+    let third = CandidateQuery {
+        ordinal: Some(3),
+        ..all.clone()
+    };
+    let baseline = CandidateQuery {
+        operator: Some("baseline".to_owned()),
+        ..all.clone()
+    };
+    let someone = CandidateQuery {
+        proposer: Some("someone".to_owned()),
+        ..all.clone()
+    };
+    let title = CandidateQuery {
+        text: Some("FAST".to_owned()),
+        ..newest.clone()
+    };
+    let thought = CandidateQuery {
+        text: Some("wide LOADS".to_owned()),
+        ..fastest.clone()
+    };
+    let both = CandidateQuery {
+        verdict: Some(VerdictKind::LaunchRejected),
+        generation: Some(2),
+        ..all.clone()
+    };
+    let cases: [(&CandidateQuery, &[u32]); 11] = [
+        (&all, &[0, 1, 2, 3, 4, 5]),
+        (&accepted, &[0, 1, 3, 4]),
+        (&newest, &[5, 4, 3, 2, 1, 0]),
+        (&fastest, &[4, 1, 3, 0]),
+        (&generation, &[1, 2, 3, 5]),
+        (&third, &[3]),
+        (&baseline, &[0]),
+        (&someone, &[4]),
+        (&title, &[4, 3, 1]),
+        (&thought, &[4]),
+        (&both, &[]),
+    ];
+    for (query, expected) in cases {
+        for limit in [1, 2, 100] {
+            let found = ordinals(&lab, run, query, limit).await;
+            assert_eq!(found, expected, "{query:?} in pages of {limit}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_lineage_is_cut_by_generation_around_a_candidate_and_in_pages() {
+    let (lab, run, _) = judged().await;
+    let read = async |query: LineageQuery, limit| {
+        let columns = lab.store.lineage_columns(run, &query, limit).await;
+        columns.unwrap()
+    };
+    let whole = read(LineageQuery::default(), 9).await;
+    let expected = LineageColumns {
+        total: 6,
+        last_generation: 2,
+        best: Some(4),
+        ordinals: vec![0, 1, 2, 3, 4, 5],
+        generations: vec![0, 1, 1, 1, 2, 1],
+        parents: vec![None, Some(0), Some(0), Some(0), Some(1), Some(1)],
+        further_parents: vec![[4, 0]],
+        operator_names: vec!["baseline".to_owned(), "submit".to_owned()],
+        operators: vec![0, 1, 1, 1, 1, 1],
+        outcome_names: ["accepted", "launch_rejected", "pending"]
+            .map(str::to_owned)
+            .to_vec(),
+        outcomes: vec![0, 0, 1, 0, 0, 2],
+        duplicates: vec![3],
+        speedups: vec![Some(1.0), Some(5.0), None, Some(5.0), Some(10.0), None],
+        seconds: vec![3, 3, 3, 1, 3, 1],
+        next: None,
+    };
+    assert_eq!(whole, expected);
+    let first = read(LineageQuery::default(), 4).await;
+    assert_eq!(first.ordinals, [0, 1, 2, 3]);
+    let after = first.next.map(|next| next.parse().unwrap());
+    let rest = read(
+        LineageQuery {
+            after,
+            ..LineageQuery::default()
+        },
+        4,
+    )
+    .await;
+    assert_eq!((rest.ordinals.as_slice(), rest.next), (&[4, 5][..], None));
+    let later = LineageQuery {
+        from_generation: Some(2),
+        ..LineageQuery::default()
+    };
+    assert_eq!(read(later, 9).await.ordinals, [4]);
+    let earlier = LineageQuery {
+        to_generation: Some(0),
+        ..LineageQuery::default()
+    };
+    assert_eq!(read(earlier, 9).await.ordinals, [0]);
+    for (around, relatives) in [
+        (1, &[0, 1, 4, 5][..]),
+        (2, &[0, 2]),
+        (4, &[0, 1, 4]),
+        (99, &[]),
+    ] {
+        let query = LineageQuery {
+            around: Some(around),
+            ..LineageQuery::default()
+        };
+        assert_eq!(read(query, 9).await.ordinals, relatives, "around {around}");
+    }
+}
+
+#[tokio::test]
+async fn totals_by_generation_and_the_curve_count_every_candidate() {
+    let (lab, run, _) = judged().await;
+    let generations = lab.store.lineage_generations(run).await.unwrap();
+    let expected = LineageGenerations {
+        total: 6,
+        last_generation: 2,
+        width: 1,
+        generations: vec![0, 1, 2],
+        first: vec![0, 1, 4],
+        last: vec![0, 5, 4],
+        candidates: vec![1, 4, 1],
+        unjudged: vec![0, 1, 0],
+        accepted: vec![1, 2, 1],
+        fastest: vec![Some(1.0), Some(5.0), Some(10.0)],
+        links: vec![[0, 1, 3], [1, 1, 1], [1, 2, 1]],
+        path: vec![4, 1, 0],
+    };
+    assert_eq!(generations, expected);
+    let curve = lab.store.curve(run).await.unwrap();
+    let expected = Curve {
+        total: 6,
+        width: 1,
+        ordinals: vec![0, 1, 2, 3, 4, 5],
+        accepted: vec![1, 1, 0, 1, 1, 0],
+        fastest: vec![Some(1.0), Some(5.0), None, Some(5.0), Some(10.0), None],
+        fastest_ordinals: vec![Some(0), Some(1), None, Some(3), Some(4), None],
+        fastest_seconds: vec![Some(3), Some(3), None, Some(1), Some(3), None],
+        best: vec![
+            Some(1.0),
+            Some(5.0),
+            Some(5.0),
+            Some(5.0),
+            Some(10.0),
+            Some(10.0),
+        ],
+    };
+    assert_eq!(curve, expected);
+    let view = lab.store.run(run).await.unwrap().unwrap();
+    assert_eq!((view.trials, view.pending), (5, 1));
+    let counts = view.verdicts.into_iter().collect::<Vec<_>>();
+    let expected = [(VerdictKind::Accepted, 4), (VerdictKind::LaunchRejected, 1)];
+    assert_eq!(counts, expected);
+    let later = lab.store.events_after(run, view.last_event, 9).await;
+    assert_eq!(later.unwrap(), []);
+    let last = lab.store.events_after(run, view.last_event - 1, 9).await;
+    assert_eq!(last.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_run_without_candidates_has_empty_columns() {
+    let lab = Lab::new().await;
+    let run = lab.run(9).await;
+    let query = LineageQuery::default();
+    let columns = lab.store.lineage_columns(run, &query, 9).await.unwrap();
+    assert_eq!(columns, LineageColumns::default());
+    let generations = lab.store.lineage_generations(run).await.unwrap();
+    assert_eq!((generations.width, generations.path), (1, Vec::new()));
+    let curve = lab.store.curve(run).await.unwrap();
+    assert_eq!((curve.width, curve.best), (1, Vec::new()));
+    let unknown = RunId::from(lab.worker("w", "d").await.uuid());
+    assert!(lab.store.curve(unknown).await.is_err());
+}
