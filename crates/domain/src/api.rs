@@ -3,9 +3,14 @@
 
 mod brief;
 mod candidate;
+mod compare;
+mod estimate;
 mod event;
+mod failures;
+mod fleet;
 mod lineage;
 mod run;
+mod task;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -25,10 +30,21 @@ pub use self::candidate::{
     CallView, CandidateDetail, CandidateOrder, CandidatePage, CandidateState, CandidateSummary,
     Change, DiffLine, ReplyView, ShownCandidates, Submission,
 };
+pub use self::compare::{
+    CandidateComparison, ComparedCandidate, ComparedEvaluations, ComparedKernel, ComparedLaunch,
+    ComparedRun, ComparedTime, CurvePoint, OccupiedLaunch, RunComparison, TimeValue,
+};
+pub use self::estimate::{Estimated, RunEstimate};
 pub use self::event::{Event, EventKind};
+pub use self::failures::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share};
+pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::run::{
     BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
+};
+pub use self::task::{
+    Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,
+    TaskDefinition, TaskFile, TensorView,
 };
 
 /// A promotion.

@@ -17,6 +17,7 @@ pub mod digest;
 pub mod dtype;
 pub mod evaluation;
 pub mod expr;
+pub mod failure;
 pub mod finding;
 pub mod health;
 pub mod id;

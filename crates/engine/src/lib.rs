@@ -8,10 +8,12 @@
 #![forbid(unsafe_code)]
 
 mod clock;
+mod compare;
 pub mod configured;
 pub mod diff;
 mod draft;
 mod error;
+mod estimate;
 mod evaluation_request;
 mod external_brief;
 mod intake;
@@ -22,6 +24,7 @@ pub mod promote;
 pub mod prompt;
 mod recording;
 mod step;
+mod task_definition;
 mod unpromoted;
 
 use std::collections::HashMap;

@@ -10,9 +10,11 @@ pub mod error;
 pub mod guard;
 
 mod candidates;
+mod compare;
 mod events;
 mod evidence;
 mod extract;
+mod failures;
 mod models;
 mod runs;
 mod service;
@@ -155,6 +157,15 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(service::changes))
         .routes(routes!(session::get, session::sign_in, session::sign_out))
         .routes(routes!(tasks::get))
+        .routes(routes!(tasks::definition))
+        .routes(routes!(tasks::file))
+        .routes(routes!(tasks::runs))
+        .routes(routes!(tasks::leaderboards))
+        .routes(routes!(tasks::all_leaderboards))
+        .routes(routes!(compare::candidates))
+        .routes(routes!(compare::runs))
+        .routes(routes!(failures::list))
+        .routes(routes!(failures::members))
         .routes(routes!(runs::list, runs::create))
         .routes(routes!(runs::get))
         .routes(routes!(runs::pause))
@@ -169,6 +180,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::curve))
         .routes(routes!(models::list))
         .routes(routes!(models::preview))
+        .routes(routes!(models::estimate))
         .routes(routes!(models::insights))
         .routes(routes!(models::recording))
         .routes(routes!(candidates::list, candidates::submit))
@@ -177,6 +189,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(workers::list, workers::register))
         .routes(routes!(workers::tell_health))
         .routes(routes!(workers::drain))
+        .routes(routes!(workers::fleet))
         .routes(routes!(workers::devices))
         .routes(routes!(workers::renew))
         .merge(with_limit(TASK_LIMIT, routes!(tasks::list, tasks::upload)))

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, stage_word, word};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events};
+use crate::{Connection, Store, StoreError, events, failures};
 
 /// An evaluation to record.
 pub(crate) struct Judgement<'a> {
@@ -104,6 +104,7 @@ pub(crate) async fn record(
         .execute(&mut *tx)
         .await
         .context("mark a candidate evaluated")?;
+    failures::record(tx, judgement.run, judgement.candidate, evaluation, now).await?;
     announce(tx, judgement.run, judgement.candidate, now).await
 }
 

@@ -4,7 +4,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
 use axum::response::IntoResponse;
-use domain::api::{RunPreview, RunRequest};
+use domain::api::{RunEstimate, RunPreview, RunRequest};
 use domain::id::RunId;
 use domain::model::ModelView;
 use domain::search::{self, Insight};
@@ -29,6 +29,16 @@ pub async fn preview(
     Body(request): Body<RunRequest>,
 ) -> Result<Json<RunPreview>, ApiError> {
     Ok(Json(app.engine.preview(&request).await?))
+}
+
+/// Estimates what a run will take from this service's earlier runs of the same task, method and models.
+/// Starts nothing.
+#[utoipa::path(post, path = "/runs/estimate", tag = "runs", security(("token" = ["viewer"])), request_body = RunRequest, responses((status = 200, body = RunEstimate), AnyProblem))]
+pub async fn estimate(
+    State(app): State<App>,
+    Body(request): Body<RunRequest>,
+) -> Result<Json<RunEstimate>, ApiError> {
+    Ok(Json(app.engine.estimate(&request).await?))
 }
 
 /// The thoughts of a run's judged candidates: how often prompts showed each, and how the

@@ -39,6 +39,15 @@ pub struct RunFilter {
     limit: Option<u32>,
 }
 
+impl RunFilter {
+    /// The run before which the page begins, and the most runs that it holds.
+    pub(super) fn window(&self) -> Result<(Option<RunId>, u32), ApiError> {
+        let before = self.cursor.as_deref().map(str::parse::<RunId>);
+        let before = before.transpose().map_err(|_| bad_cursor())?;
+        Ok((before, self.limit.unwrap_or(50).clamp(1, MAX_RUNS)))
+    }
+}
+
 /// Query parameters of a lineage.
 #[derive(Debug, Deserialize, IntoParams)]
 #[into_params(parameter_in = Query)]
@@ -118,12 +127,7 @@ pub async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<RunFilter>,
 ) -> Result<Json<RunPage>, ApiError> {
-    let before = filter
-        .cursor
-        .map(|cursor| cursor.parse::<RunId>())
-        .transpose()
-        .map_err(|_| bad_cursor())?;
-    let limit = filter.limit.unwrap_or(50).clamp(1, MAX_RUNS);
+    let (before, limit) = filter.window()?;
     Ok(Json(app.engine.store().runs(before, limit).await?))
 }
 

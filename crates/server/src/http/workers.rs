@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::api::{FleetHealth, WorkerView};
+use domain::api::{Fleet, FleetHealth, WorkerView};
 use domain::health::{Condition, HealthReport};
 use domain::id::{JobId, WorkerId};
 use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
@@ -57,6 +57,12 @@ pub async fn register(
 #[utoipa::path(get, path = "/workers", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = [WorkerView]), AnyProblem))]
 pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiError> {
     Ok(Json(app.engine.store().workers(app.engine.now()).await?))
+}
+
+/// The workers with their states, their jobs and their throughput, and the jobs that wait.
+#[utoipa::path(get, path = "/fleet", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = Fleet), AnyProblem))]
+pub async fn fleet(State(app): State<App>) -> Result<Json<Fleet>, ApiError> {
+    Ok(Json(app.engine.store().fleet(app.engine.now()).await?))
 }
 
 /// Drains a worker: it gets no further job, and leaves once it has reported the present one. Started

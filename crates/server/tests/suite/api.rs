@@ -9,3 +9,4 @@ mod fleet;
 mod runs;
 mod service;
 mod tls;
+mod views;

@@ -8,10 +8,12 @@
 mod access;
 mod calls;
 mod changes;
+mod failures;
 mod fixture;
 mod health;
 mod iterations;
 mod jobs;
+mod leaderboards;
 mod lists;
 mod older;
 mod proposals;

@@ -1,0 +1,20 @@
+//! The estimate of what a run will take.
+
+use domain::api::{RunEstimate, RunRequest};
+
+use crate::{Engine, EngineError};
+
+/// Newest runs of the task among which those like the new one are looked for.
+const READ_RUNS: u32 = 100;
+
+impl Engine {
+    /// Estimates what a run will take from this service's earlier runs of the same task, method and
+    /// models. Starts nothing.
+    ///
+    /// # Errors
+    /// The task is unknown or the database fails.
+    pub async fn estimate(&self, request: &RunRequest) -> Result<RunEstimate, EngineError> {
+        let past = self.store.task_runs(&request.task, None, READ_RUNS).await?;
+        Ok(RunEstimate::of(request, &past.runs))
+    }
+}
