@@ -5,6 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";
 
+import { answerView } from "./views.js";
 import { detail } from "./world.js";
 
 const DIST = new URL("../../crates/server/ui/dist/", import.meta.url);
@@ -89,6 +90,8 @@ export class Service {
     const { world } = this;
     if (collection === "health") return send(response, 200, { version: "0.1.0", workers: this.workers, queued: 1 });
     if (request.method === "POST" && id === undefined && collection === "runs" && this.refusal) return send(response, this.refusal.status, this.refusal);
+    const view = answerView(world, request, url);
+    if (view) return view.body === undefined ? response.writeHead(view.status).end() : send(response, view.status, view.body);
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
     if (collection === "devices") return send(response, 200, world.devices);
     if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });

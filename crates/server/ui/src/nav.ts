@@ -11,7 +11,14 @@ export interface Place {
   pages: Route["page"][];
 }
 
-export const PLACES: Place[] = [{ label: "Runs", path: "/", key: "r", pages: ["runs", "new", "run", "candidate"] }];
+export const PLACES: Place[] = [
+  { label: "Runs", path: "/", key: "r", pages: ["runs", "new", "run", "candidate"] },
+  { label: "Tasks", path: "/tasks", key: "t", pages: ["tasks", "task"] },
+  { label: "Leaderboards", path: "/leaderboards", key: "l", pages: ["leaderboards"] },
+  { label: "Compare", path: "/compare", key: "c", pages: ["compare"] },
+  { label: "Failures", path: "/failures", key: "f", pages: ["failures"] },
+  { label: "Fleet", path: "/fleet", key: "w", pages: ["fleet"] },
+];
 
 /** The longest pause between `g` and the letter. */
 const CHORD_MS = 1_500;

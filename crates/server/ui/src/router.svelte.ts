@@ -5,21 +5,52 @@ export type Route =
   | { page: "new" }
   | { page: "run"; id: string }
   | { page: "candidate"; id: string }
+  | { page: "tasks" }
+  | { page: "task"; name: string }
+  | { page: "leaderboards" }
+  | { page: "fleet" }
+  | { page: "failures" }
+  | { page: "compare" }
   | { page: "unknown" };
 
 // Ids are printed with a prefix on the command line; addresses take them either way.
 const ID = "([0-9a-fA-F-]{36})";
+const TASK = /^\/tasks\/([A-Za-z0-9_.%-]+)\/?$/;
+/** Pages whose address has no parameter. */
+const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "compare"] as const;
 const RUN = new RegExp(`^/runs/(?:run_)?${ID}/?$`);
 const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);
 
 export function parseRoute(path: string): Route {
   if (path === "/" || path === "/runs" || path === "/runs/") return { page: "runs" };
   if (path === "/runs/new" || path === "/runs/new/") return { page: "new" };
+  const plain = PLAIN.find((page) => path === `/${page}` || path === `/${page}/`);
+  if (plain) return { page: plain };
+  const task = TASK.exec(path)?.[1];
+  if (task) return { page: "task", name: decoded(task) };
   const run = RUN.exec(path)?.[1];
   if (run) return { page: "run", id: run };
   const candidate = CANDIDATE.exec(path)?.[1];
   if (candidate) return { page: "candidate", id: candidate };
   return { page: "unknown" };
+}
+
+/** A part of a path without its escapes; as it is where they are wrong. */
+function decoded(part: string): string {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
+
+export function taskPath(name: string): string {
+  return `/tasks/${encodeURIComponent(name)}`;
+}
+
+/** The form of a new run, with its task chosen. */
+export function newRunPath(task: string): string {
+  return `/runs/new?task=${encodeURIComponent(task)}`;
 }
 
 export function runPath(id: string): string {

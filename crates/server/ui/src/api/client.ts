@@ -5,21 +5,31 @@ import { reportReach } from "./reach";
 import { reportSignedOut } from "./session";
 import type {
   CandidateDetail,
+  CandidateComparison,
   CandidatePage,
+  FailureMembers,
+  FailurePage,
+  Fleet,
   FleetHealth,
   Health,
   Insight,
+  Leaderboard,
+  LeaderboardPage,
   Lineage,
   ModelView,
   Problem,
   ProblemDocument,
   PromotionView,
+  RunComparison,
+  RunEstimate,
   RunPage,
   RunPreview,
   RunRequest,
   RunView,
   SessionView,
+  TaskDefinition,
   TaskView,
+  VerdictKind,
   WorkerView,
 } from "./types";
 
@@ -141,6 +151,47 @@ export function tasks(): Promise<TaskView[]> {
   return request("/tasks");
 }
 
+export function taskDefinition(name: string): Promise<TaskDefinition> {
+  return request(`/tasks/${encodeURIComponent(name)}/definition`);
+}
+
+export function taskRuns(name: string, cursor?: string): Promise<RunPage> {
+  return request(`/tasks/${encodeURIComponent(name)}/runs${query({ cursor, limit: "20" })}`);
+}
+
+export function leaderboards(task: string): Promise<Leaderboard[]> {
+  return request(`/tasks/${encodeURIComponent(task)}/leaderboards`);
+}
+
+export function allLeaderboards({ cursor, limit, entries }: { cursor?: string; limit?: number; entries?: number }): Promise<LeaderboardPage> {
+  return request(`/leaderboards${query({ cursor, limit: limit?.toString(), entries: entries?.toString() })}`);
+}
+
+export function failures({ run, cursor }: { run?: string; cursor?: string }): Promise<FailurePage> {
+  return request(`/failures${query({ run, cursor })}`);
+}
+
+export function failureMembers(of: { verdict: VerdictKind; cause: string; run?: string; cursor?: string }): Promise<FailureMembers> {
+  return request(`/failures/candidates${query(of)}`);
+}
+
+export function compareCandidates(left: string, right: string): Promise<CandidateComparison> {
+  return request(`/compare/candidates${query({ left, right })}`);
+}
+
+export function compareRuns(left: string, right: string): Promise<RunComparison> {
+  return request(`/compare/runs${query({ left, right })}`);
+}
+
+export function fleet(): Promise<Fleet> {
+  return request("/fleet");
+}
+
+/** Has a worker report its job, take no other and leave. */
+export function drain(worker: string): Promise<void> {
+  return request(`/workers/${worker}/drain`, { method: "POST" });
+}
+
 export function workers(): Promise<WorkerView[]> {
   return request("/workers");
 }
@@ -175,6 +226,11 @@ function send(value: unknown, headers: Record<string, string> = {}): RequestInit
 /** Returns a run's first prompt and an upper estimate of its cost. Starts nothing. */
 export function preview(wanted: RunRequest): Promise<RunPreview> {
   return request("/runs/preview", send(wanted));
+}
+
+/** Estimates a run from earlier ones of its kind. Starts nothing. */
+export function estimate(wanted: RunRequest): Promise<RunEstimate> {
+  return request("/runs/estimate", send(wanted));
 }
 
 /** Launches a run. The same key always gives the same run, so a request may be repeated. */

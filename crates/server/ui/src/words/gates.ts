@@ -23,7 +23,7 @@ export function gateFound(gate: GateOutcome): string {
   return WORDS[gate.subject].quantity(gate.found);
 }
 
-export function gateExpected({ subject, min, max }: GateOutcome): string {
+export function gateExpected({ subject, min, max }: Pick<GateOutcome, "subject" | "min" | "max">): string {
   const { quantity } = WORDS[subject];
   if (min !== null && max !== null) return `${quantity(min)} to ${quantity(max)}`;
   if (min !== null) return `at least ${quantity(min)}`;

@@ -1,0 +1,212 @@
+// The stand-in's answers for the views beside runs: tasks, leaderboards, fleet, failures, comparisons
+// and estimates. Each is made from the world, so that a test that changes the world changes them.
+
+import { detail } from "./world.js";
+
+const TASK = "row-softmax";
+const EVALUATOR = 11;
+
+/** The answer to a request for one of these views; undefined for every other request. */
+export function answerView(world, request, url) {
+  const path = url.pathname.replace("/api/v1", "");
+  const [, collection, name, part] = path.split("/");
+  const ok = (body) => ({ status: 200, body });
+  if (path === "/leaderboards") return ok(world.views?.leaderboards ?? { boards: boards(world), next: null });
+  if (path === "/fleet") return ok(world.views?.fleet ?? fleet(world));
+  if (path === "/failures") return ok(page(clusters(world, url.searchParams.get("run")), url));
+  if (path === "/failures/candidates") return ok(members(world, url));
+  if (path === "/runs/estimate") return ok(world.views?.estimate ?? estimate(0));
+  if (path === "/compare/candidates") return compareCandidates(world, url);
+  if (path === "/compare/runs") return compareRuns(world, url);
+  if (collection === "workers" && part === "drain") return drain(world, name);
+  if (collection === "tasks" && part !== undefined) {
+    const task = world.tasks.find((other) => other.name === decodeURIComponent(name));
+    if (!task) return { status: 404, body: { type: "/problems/unknown-task", title: "Unknown task", status: 404, detail: `no task "${name}" is stored here` } };
+    if (part === "definition") return ok(definition(world, task));
+    if (part === "runs") return ok({ runs: world.runs.filter((run) => run.task === task.name), next: null });
+    if (part === "leaderboards") return ok(boards(world).filter((board) => board.task === task.name));
+  }
+  return undefined;
+}
+
+/** What candidates of a task are judged by. */
+export function definition(world, task) {
+  return {
+    ...task,
+    dims: [
+      { name: "C", least: 512, most: 4096, multiple: 8 },
+      { name: "R", least: 1, most: 8192, multiple: 1 },
+    ],
+    tensors: [
+      { name: "x", dtype: "f32", shape: ["R", "C"], role: "in", align: 16, values: "normal" },
+      { name: "y", dtype: "f32", shape: ["R", "C"], role: "out", align: 16, values: "normal" },
+    ],
+    scalars: [{ name: "scale", dtype: "f32", value: "1 / C" }],
+    shapes: [
+      { name: "narrow", dims: { C: 512, R: 4096 }, uses: ["check", "score"] },
+      { name: "wide", dims: { C: 4096, R: 512 }, uses: ["check", "score"] },
+    ],
+    tolerance: { class: "f32", relative_l2: 4e-5, output_roundoff: 5.96e-8, accumulation_roundoff: 5.96e-8, element_factor: 4 },
+    order_dependent: [],
+    policy: { module_state: "deny", clock_reads: "flag", tensor_operations: "deny", cache_hints: "flag" },
+    gates: [
+      { subject: "registers", phase: null, min: null, max: 128, enforce: "reject" },
+      { subject: "ctas_per_sm", phase: "traffic", min: 4, max: null, enforce: "phase" },
+    ],
+    phases: [{ name: "traffic", targets: { good: 2, excellent: 4 } }],
+    steps: [{ file: "playbook/01-kept-row.cu", phase: "traffic", title: "keep the row in registers", hypothesis: "each element is read once instead of three times", gain: [1.4, 1.9], sweep: ["WARPS"] }],
+    scored_cache: "cold",
+    target_speedup: 4,
+    reference: 'extern "C" __global__ void softmax(const float *x, double *y, int R, int C) {}\n',
+    context: "Rows are independent.\n",
+    insights: "",
+    files: [{ path: "task.toml", bytes: 812 }, { path: "playbook/01-kept-row.cu", bytes: 2048 }],
+  };
+}
+
+/** The best of each run that has one, by task and kind of time. */
+export function boards(world) {
+  const made = new Map();
+  for (const run of world.runs) {
+    if (!run.best) continue;
+    const device = run.best.modelled ? "Kernelwright emulated L4" : "NVIDIA L4";
+    const key = `${run.task} ${device}`;
+    const board = made.get(key) ?? { task: run.task, version: run.task_version, device, modelled: run.best.modelled, entries: [] };
+    const { candidate, title, speedup, time_us } = run.best;
+    board.entries.push({ run: run.id, run_name: run.name, method: run.method, candidate, ordinal: 12, title, proposer: "playbook", time_us, speedup, judged_at: run.updated_at });
+    made.set(key, board);
+  }
+  for (const board of made.values()) board.entries.sort((one, other) => one.time_us - other.time_us);
+  return [...made.values()].sort((one, other) => one.task.localeCompare(other.task));
+}
+
+/** The workers of the world, each in another state. */
+export function fleet(world) {
+  const states = ["suspended", "unwell", "busy", "idle", "draining", "lost"];
+  const node = world.nodes.find(({ state }) => state.state === "evaluating");
+  const workers = world.workers.map((worker, at) => ({
+    ...worker,
+    draining: worker.draining,
+    state: worker.draining ? "draining" : states[at % states.length],
+    evaluator: at === 1 ? EVALUATOR - 1 : EVALUATOR,
+    registered_at: worker.seen_at,
+    job: at === 2 && node ? { run: world.live, run_name: "row-softmax playbook", candidate: node.id, ordinal: node.ordinal, title: node.title, progress: "verify", deadline: worker.seen_at } : null,
+    evaluations_last_hour: 40 * at,
+    faults_in_a_row: at === 0 ? 3 : 0,
+    condition: at === 1 ? { state: "quarantined", reason: "it does not keep what was written" } : { state: "well" },
+    checked_at: worker.seen_at,
+  }));
+  return { evaluator: EVALUATOR, queued: 2, oldest_queued_at: workers[0]?.seen_at ?? null, workers };
+}
+
+function drain(world, id) {
+  const worker = world.workers.find((other) => other.id === id);
+  if (!worker) return { status: 404, body: { type: "/problems/unknown-worker", title: "Unknown worker", status: 404, detail: `no worker "${id}" is stored here` } };
+  worker.draining = true;
+  return { status: 204 };
+}
+
+const CAUSES = {
+  incorrect_output: "the relative L2 error is above the limit",
+  gate_rejected: "registers",
+  data_race: "race in shared memory",
+  compile_rejected: "identifier … is undefined",
+  out_of_bounds: "read",
+};
+
+function member(world, node) {
+  return { candidate: node.id, ordinal: node.ordinal, title: node.title, run: world.live, run_name: "row-softmax playbook", summary: node.summary, line: node.line, at: node.judged_at };
+}
+
+/** The failed candidates of the live run by verdict; others have none. */
+export function clusters(world, run = null) {
+  if (world.views?.clusters) return world.views.clusters;
+  if (run && run !== world.live) return [];
+  const failed = world.nodes.filter(({ verdict }) => verdict && verdict !== "accepted");
+  const kinds = [...new Set(failed.map(({ verdict }) => verdict))];
+  const made = kinds.map((verdict) => {
+    const own = failed.filter((node) => node.verdict === verdict);
+    const shares = (name) => [...new Set(own.map(name))].map((value) => ({ name: value, count: own.filter((node) => name(node) === value).length }));
+    return {
+      verdict,
+      cause: CAUSES[verdict],
+      count: own.length,
+      runs: 1,
+      first_seen: own[0].judged_at,
+      last_seen: own.at(-1).judged_at,
+      operators: shares((node) => node.operator.operator),
+      proposers: shares((node) => node.proposer),
+      examples: own.slice(-3).map((node) => member(world, node)),
+    };
+  });
+  return made.sort((one, other) => other.count - one.count);
+}
+
+function page(all, url) {
+  const skip = Number(url.searchParams.get("cursor") ?? 0);
+  const limit = 30;
+  return { total: all.reduce((sum, { count }) => sum + count, 0), clusters: all.slice(skip, skip + limit), next: all.length > skip + limit ? String(skip + limit) : null };
+}
+
+function members(world, url) {
+  const found = world.nodes.filter(({ verdict }) => verdict === url.searchParams.get("verdict"));
+  return { candidates: found.map((node) => member(world, node)), next: null };
+}
+
+/** An estimate from so many past runs. */
+export function estimate(past_runs) {
+  const of = (median) => (past_runs === 0 ? null : { low: median * 0.8, median, high: median * 1.5 });
+  return { past_runs, trials: 45, calls: of(54), tokens: of(310_000), dollars: of(1.8), minutes: of(12), device_seconds: of(95) };
+}
+
+function times(evaluation) {
+  const timing = evaluation?.verdict.timing;
+  if (!timing) return [];
+  return [...timing.cases, ...timing.unscored].map((time) => ({ key: `${time.case} ${time.cache}`, case: time.case, cache: time.cache, value: { us: time.us ?? time.median_us, quartiles_us: time.quartiles_us ?? null, samples: time.samples ?? null } }));
+}
+
+export function compareCandidates(world, url) {
+  const [left, right] = ["left", "right"].map((side) => {
+    const node = world.nodes.find(({ id }) => id === url.searchParams.get(side));
+    return node && detail(world.nodes, node, world.live);
+  });
+  if (!left || !right) return { status: 404, body: { type: "/problems/unknown-candidate", title: "Unknown candidate", status: 404, detail: "no such candidate is stored here" } };
+  const side = ({ evaluation, source, idea, calls, diff, children, confirmation, digest, file, ...rest }) => ({ ...rest, task_version: evaluation?.task_version ?? null, device: evaluation?.device?.name ?? null, toolchain: evaluation?.toolchain ?? null, speedup_interval: null });
+  const timed = left.speedup !== null && right.speedup !== null;
+  const [ours, theirs] = [times(left.evaluation), times(right.evaluation)];
+  const launches = (of) => (of.evaluation?.launches ?? []).flatMap(({ case: name, launches }) => launches.map((launch) => ({ case: name, launch: { ...launch, occupancy: 0.75, limited_by: "registers" } })));
+  const [ourLaunches, theirLaunches] = [launches(left), launches(right)];
+  const lines = (text, change) => text.split("\n").slice(0, -1).map((line, at) => ({ change, old: change === "added" ? null : at + 1, new: change === "removed" ? null : at + 1, text: line }));
+  const body = {
+    left: side(left),
+    right: side(right),
+    incomparable: timed ? null : "one of them was not accepted, and only accepted candidates have times",
+    ratio: timed ? left.time_us / right.time_us : null,
+    times: (ours.length > 0 ? ours : theirs).map(({ key, case: name, cache }) => {
+      const [one, other] = [ours, theirs].map((list) => list.find((time) => time.key === key)?.value ?? null);
+      return { case: name, cache, left: one, right: other, ratio: one && other ? one.us / other.us : null };
+    }),
+    kernels: [{ kernel: "softmax", left: left.evaluation?.kernels[0] ?? null, right: right.evaluation?.kernels[0] ?? null }],
+    launches: (ourLaunches.length > 0 ? ourLaunches : theirLaunches).map(({ case: name }, at) => ({ case: name, left: ourLaunches[at]?.launch ?? null, right: theirLaunches[at]?.launch ?? null })),
+    diff: left.source === right.source ? lines(left.source, "kept") : [...lines(left.source, "removed"), ...lines(right.source, "added")],
+  };
+  return { status: 200, body };
+}
+
+export function compareRuns(world, url) {
+  const sides = ["left", "right"].map((side) => world.runs.find(({ id }) => id === url.searchParams.get(side)));
+  if (sides.some((run) => !run)) return { status: 404, body: { type: "/problems/unknown-run", title: "Unknown run", status: 404, detail: "no such run is stored here" } };
+  const equal = Math.min(...sides.map(({ trials }) => trials));
+  const compared = sides.map((run) => {
+    const best = run.best?.speedup ?? null;
+    const points = best === null ? [] : [[0, 1], [Math.ceil(run.trials / 3), 1 + (best - 1) / 2], [Math.ceil(run.trials / 2), best]];
+    const curve = points.map(([trial, speedup]) => ({ trial, ordinal: trial, candidate: run.best.candidate, speedup }));
+    return { run, device: run.best && !run.best.modelled ? "NVIDIA L4" : "Kernelwright emulated L4", curve, best_at_equal_trials: curve.findLast(({ trial }) => trial <= equal)?.speedup ?? null };
+  });
+  const [left, right] = compared;
+  const incomparable = left.run.task !== right.run.task ? "they search for kernels of different tasks or versions" : left.device !== right.device ? "one run's times are measured and the other's modelled" : null;
+  return { status: 200, body: { left, right, incomparable, equal_trials: equal } };
+}
+
+/** The name of the world's task. */
+export const taskName = TASK;
