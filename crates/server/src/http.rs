@@ -34,7 +34,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use domain::api::ProblemDocument;
+use domain::api::{CandidateOrder, ProblemDocument};
 use domain::task::MAX_BUNDLE_BYTES;
 use engine::Engine;
 use tokio_util::sync::CancellationToken;
@@ -81,7 +81,7 @@ pub struct App {
         description = "Evolves CUDA kernels and proves what it claims. Ids are accepted with or without their prefix; lists are bounded and paged by cursor; errors are problem documents (RFC 9457) with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(ProblemDocument)),
+    components(schemas(ProblemDocument, CandidateOrder)),
     modifiers(&TokenScheme),
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),

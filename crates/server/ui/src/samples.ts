@@ -50,6 +50,7 @@ export function drafting(ordinal: number, trouble: string | null = null): Candid
 export function runView(over: Partial<RunView> = {}): RunView {
   return {
     id: "0193a2f0-0001-7000-8000-000000000001",
+    last_event: 0,
     name: "row-softmax",
     task: "row-softmax",
     task_version: "0".repeat(64),
