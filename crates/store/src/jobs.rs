@@ -1,30 +1,30 @@
-//! Jobs and their leases: the oldest job is lent first, heartbeats renew a lease, and reports are
-//! accepted only with the current attempt.
+//! Jobs and their leases: the oldest job is lent first, and heartbeats renew a lease.
+
+mod report;
 
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
-use domain::digest::Digest;
-use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
+use domain::evaluation::EvaluationStage;
 use domain::health::QUARANTINE_BREAKS;
-use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
-use domain::lease::{LEASE_SECONDS, Receipt, Renewal, Report, ReportOutcome};
+use domain::id::{CandidateId, JobId, RunId, WorkerId};
+use domain::lease::{LEASE_SECONDS, Receipt, Renewal};
 use domain::plan::Configuration;
 use domain::role::Key;
 use domain::task::Bundle;
-use domain::timing::{Timing, is_valid_time};
+use domain::timing::Timing;
 use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::changes::CommitScope;
 use crate::error::ErrorContext;
-use crate::faults::{self, HeldLease, LeaseEnd};
-use crate::judgements::{self, Judgement};
+use crate::faults::{self, HeldLease};
+use crate::judgements;
 use crate::rows::{RowRef, micros, stage_word};
 use crate::texts::{self, TextId};
-use crate::workers::{self, ALIVE};
+use crate::workers::ALIVE;
 use crate::{Connection, Store, StoreError, events, health, runs};
 
 /// The interval at which it is recorded that a worker without a job was seen, less than the time for
@@ -100,17 +100,6 @@ struct JobRow {
     file: String,
     source_text: Option<TextId>,
     configuration: String,
-}
-
-#[derive(sqlx::FromRow)]
-struct ReportedRow {
-    worker: Option<Uuid>,
-    run: Uuid,
-    candidate: Uuid,
-    stage: String,
-    champion: bool,
-    digest: Option<String>,
-    version: String,
 }
 
 impl Store {
@@ -243,104 +232,6 @@ impl Store {
         Ok(Receipt::Accepted)
     }
 
-    /// Ends a lease with the worker's report. A report of an earlier attempt changes no row.
-    ///
-    /// # Errors
-    /// The report is not about the leased candidate, which counts as a fault of the worker; or the
-    /// database fails.
-    pub async fn report(
-        &self,
-        job: JobId,
-        report: &Report,
-        now: DateTime<Utc>,
-    ) -> Result<Receipt, StoreError> {
-        let id = self.draw(|rng| EvaluationId::generate(now, rng));
-        let mut tx = self.begin().await?;
-        let row: Option<ReportedRow> = query_as(
-            "SELECT j.worker, j.run, j.candidate, j.stage, j.champion, c.digest, t.version FROM jobs j \
-             JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
-             JOIN tasks t ON t.content = r.task_content \
-             WHERE j.id = $1 AND j.attempt = $2 AND j.state = 'leased'",
-        )
-        .bind(job.uuid())
-        .bind(report.attempt)
-        .fetch_optional(&mut *tx)
-        .await
-        .context("find a lease")?;
-        let Some(row) = row else {
-            return Ok(Receipt::Superseded);
-        };
-        let held = HeldLease {
-            job,
-            run: RunId::from(row.run),
-            candidate: CandidateId::from(row.candidate),
-            stage: RowRef::new("jobs", job).stage(&row.stage, row.champion)?,
-        };
-        let worker = row.worker.map(WorkerId::from);
-        let evaluation = match &report.outcome {
-            ReportOutcome::Evaluated { evaluation } => evaluation,
-            ReportOutcome::Faulted { message } => {
-                let fault = LeaseEnd::Fault {
-                    worker,
-                    reason: message.clone(),
-                };
-                faults::give_back(&mut tx, &held, fault, now).await?;
-                self.commit(tx).await?;
-                return Ok(Receipt::Accepted);
-            }
-            ReportOutcome::Refused { message } => {
-                faults::refuse(&mut tx, &held, message, now).await?;
-                self.commit(tx).await?;
-                return Ok(Receipt::Accepted);
-            }
-            ReportOutcome::HandedBack => {
-                faults::give_back(&mut tx, &held, LeaseEnd::HandBack, now).await?;
-                self.commit(tx).await?;
-                return Ok(Receipt::Accepted);
-            }
-        };
-        let speedup = match self.read_speedup(&mut tx, &held, &row, evaluation).await {
-            Ok(speedup) => speedup,
-            Err(ReportError::Store(error)) => return Err(error),
-            Err(ReportError::Unusable(what)) => {
-                let fault = LeaseEnd::Fault {
-                    worker,
-                    reason: what.clone(),
-                };
-                faults::give_back(&mut tx, &held, fault, now).await?;
-                self.commit(tx).await?;
-                return Err(StoreError::Mismatch { job, what });
-            }
-        };
-        query("UPDATE jobs SET state = 'done', deadline = NULL WHERE id = $1")
-            .bind(job.uuid())
-            .execute(&mut *tx)
-            .await
-            .context("finish a job")?;
-        if let Some(worker) = worker {
-            workers::clear_faults(&mut tx, worker).await?;
-        }
-        if held.stage == EvaluationStage::Baseline && speedup.is_some() {
-            pin_device(&mut tx, held.run, evaluation).await?;
-        }
-        let judgement = Judgement {
-            id,
-            run: held.run,
-            candidate: held.candidate,
-            job: Some((job, report.attempt, worker)),
-            evaluation,
-            speedup,
-        };
-        judgements::record(&mut tx, &judgement, now).await?;
-        // The baseline opens the run, and a confirmation moves its promotion on.
-        let scope = match held.stage {
-            EvaluationStage::Search => CommitScope::Run(held.run),
-            _ => CommitScope::Anything,
-        };
-        self.commit_change(tx, scope).await?;
-        Ok(Receipt::Accepted)
-    }
-
     /// Returns true if no job waits that the worker could take, so that a poll needs no transaction.
     /// Returns false if the worker was not seen for a while, because that is to be recorded.
     async fn is_idle(&self, worker: WorkerId, now: DateTime<Utc>) -> Result<bool, StoreError> {
@@ -453,83 +344,6 @@ impl Store {
             incumbent,
         })
     }
-
-    /// Checks that an evaluation belongs to the leased candidate. Returns its speedup over the baseline
-    /// if it was accepted.
-    async fn read_speedup(
-        &self,
-        tx: &mut Connection,
-        held: &HeldLease,
-        row: &ReportedRow,
-        evaluation: &Evaluation,
-    ) -> Result<Option<f64>, ReportError> {
-        let version: Digest =
-            row.version
-                .parse()
-                .map_err(|error: domain::digest::DigestError| {
-                    RowRef::new("tasks", held.run).wrong("version", error)
-                })?;
-        let reported = evaluation.candidate_digest.map(|digest| digest.to_string());
-        let accepted = evaluation.verdict.acceptance();
-        if evaluation.evaluator != EVALUATOR_VERSION {
-            let found = evaluation.evaluator;
-            return Err(ReportError::Unusable(format!(
-                "it speaks version {found} of the protocol"
-            )));
-        }
-        if evaluation.stage != held.stage {
-            return Err(ReportError::unusable("it answers another stage"));
-        }
-        if evaluation.task_version != version {
-            return Err(ReportError::unusable(
-                "it is about another version of the task",
-            ));
-        }
-        if reported != row.digest && (reported.is_some() || accepted.is_some()) {
-            return Err(ReportError::unusable(
-                "it is about another candidate's code",
-            ));
-        }
-        let Some(acceptance) = accepted else {
-            return Ok(None);
-        };
-        if evaluation.device.is_none() {
-            return Err(ReportError::unusable("it accepts without naming a device"));
-        }
-        let cases = acceptance.timing.cases();
-        if cases.is_empty() || !cases.iter().all(|time| is_valid_time(time.us)) {
-            return Err(ReportError::unusable(
-                "it accepts without a positive time for each case",
-            ));
-        }
-        if held.stage == EvaluationStage::Baseline {
-            return Ok(Some(1.0));
-        }
-        if !acceptance.timing.is_modelled() {
-            // Times measured on another day, or by another worker, are not compared.
-            let ratio = evaluation
-                .measurement
-                .as_ref()
-                .map(|found| found.anchor.ratio);
-            return ratio
-                .filter(|ratio| ratio.is_finite() && *ratio > 0.0)
-                .map(Some)
-                .ok_or_else(|| ReportError::unusable("it was not timed beside the baseline"));
-        }
-        let baseline = match judgements::baseline(tx, held.run).await? {
-            Some(baseline) => self.incumbent(tx, baseline).await?,
-            None => None,
-        };
-        baseline
-            .and_then(|baseline| acceptance.timing.speedup_over(&baseline.timing))
-            .map(Some)
-            .ok_or_else(|| {
-                ReportError::unusable(
-                    "its times cannot be compared with the baseline's: another device, model or set \
-                     of cases",
-                )
-            })
-    }
 }
 
 /// Queues the evaluation of a candidate, as its next round of the stage.
@@ -628,43 +442,4 @@ async fn read_incumbent(
         configuration: RowRef::new("candidates", id).json("configuration", &configuration)?,
         timing,
     }))
-}
-
-/// The reasons why a report is not recorded.
-enum ReportError {
-    /// It does not fit the lease or contradicts itself, for this reason.
-    Unusable(String),
-    /// The database failed.
-    Store(StoreError),
-}
-
-impl From<StoreError> for ReportError {
-    fn from(error: StoreError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl ReportError {
-    fn unusable(reason: impl Into<String>) -> Self {
-        Self::Unusable(reason.into())
-    }
-}
-
-/// Records the device of the baseline, because all times of a run come from one kind of device.
-async fn pin_device(
-    tx: &mut Connection,
-    run: RunId,
-    evaluation: &Evaluation,
-) -> Result<(), StoreError> {
-    let name = evaluation
-        .device
-        .as_ref()
-        .map(|device| device.name.as_str());
-    query("UPDATE runs SET device = COALESCE(device, $2) WHERE id = $1")
-        .bind(run.uuid())
-        .bind(name)
-        .execute(tx)
-        .await
-        .context("record the run's device")?;
-    Ok(())
 }
