@@ -173,12 +173,12 @@ impl Engine {
 
     /// A stored task, checked once and kept.
     async fn task(&self, content: Digest) -> Result<Arc<Task>, EngineError> {
-        if let Some(task) = self.kept().get(&content) {
+        if let Some(task) = self.task_cache().get(&content) {
             return Ok(Arc::clone(task));
         }
         let bundle = self.store.bundle(content).await?;
         let task = Arc::new(Task::load(&bundle).map_err(EngineError::Task)?);
-        let mut kept = self.kept();
+        let mut kept = self.task_cache();
         if kept.len() >= KEPT_TASKS {
             kept.clear();
         }
@@ -215,7 +215,7 @@ impl Engine {
         self.progress.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {
+    fn task_cache(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -90,7 +90,7 @@ impl Engine {
                     "the champion could not be confirmed: {message}; fix that and resume the run"
                 );
                 return self
-                    .settle(promotion, PromotionState::Blocked { reason })
+                    .set_promotion_state(promotion, PromotionState::Blocked { reason })
                     .await;
             }
         };
@@ -98,7 +98,7 @@ impl Engine {
             Ok(speedup) => speedup,
             Err(reason) => {
                 return self
-                    .settle(promotion, PromotionState::Refused { reason })
+                    .set_promotion_state(promotion, PromotionState::Refused { reason })
                     .await;
             }
         };
@@ -156,7 +156,7 @@ impl Engine {
             }
             Err(error) => {
                 let reason = format!("failed to {}", with_causes(&error));
-                self.settle(promotion, PromotionState::Blocked { reason })
+                self.set_promotion_state(promotion, PromotionState::Blocked { reason })
                     .await
             }
         }
@@ -177,14 +177,14 @@ impl Engine {
                     "the re-check of {} found nothing: {message}",
                     promotion.view.id
                 );
-                return self.settle(promotion, keep).await;
+                return self.set_promotion_state(promotion, keep).await;
             }
             ConfirmationOutcome::Evaluated {
                 evaluation,
                 speedup,
                 ..
             } => match still_holds(evaluation, *speedup, &committed) {
-                Ok(()) => return self.settle(promotion, keep).await,
+                Ok(()) => return self.set_promotion_state(promotion, keep).await,
                 Err(reason) => reason,
             },
         };
@@ -204,7 +204,7 @@ impl Engine {
             Ok(Tip(commit)) => {
                 warn!("took back {}: {reason}", promotion.view.id);
                 let reverted = PromotionState::Reverted { commit, reason };
-                self.settle(promotion, reverted).await
+                self.set_promotion_state(promotion, reverted).await
             }
             Err(error) => {
                 warn!(
@@ -218,7 +218,7 @@ impl Engine {
         }
     }
 
-    async fn settle(
+    async fn set_promotion_state(
         &self,
         promotion: &OutstandingPromotion,
         state: PromotionState,

@@ -143,7 +143,7 @@ impl TensorKind {
 /// A quad of lanes holds neighbouring elements of a row of A (a column of B), eight quads hold eight rows (columns);
 /// blocks of 8 rows, then blocks along k, then whole tiles of 16 rows (8 columns) follow each other.
 #[inline(always)]
-pub(crate) fn place(
+pub(crate) fn element_position(
     size: Size,
     matrix: Matrix,
     element: Element,
@@ -218,20 +218,41 @@ mod tests {
     #[test]
     fn documented_layouts() {
         // PTX ISA, matrix fragments for mma.m16n8k16 with 16-bit elements.
-        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 0), (1, 2));
-        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 3), (9, 3));
-        assert_eq!(place(M16N8K16, Matrix::A, Element::F16, 5, 4), (1, 10));
-        assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 0), (2, 1));
-        assert_eq!(place(M16N8K16, Matrix::B, Element::F16, 5, 3), (11, 1));
         assert_eq!(
-            place(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3),
+            element_position(M16N8K16, Matrix::A, Element::F16, 5, 0),
+            (1, 2)
+        );
+        assert_eq!(
+            element_position(M16N8K16, Matrix::A, Element::F16, 5, 3),
+            (9, 3)
+        );
+        assert_eq!(
+            element_position(M16N8K16, Matrix::A, Element::F16, 5, 4),
+            (1, 10)
+        );
+        assert_eq!(
+            element_position(M16N8K16, Matrix::B, Element::F16, 5, 0),
+            (2, 1)
+        );
+        assert_eq!(
+            element_position(M16N8K16, Matrix::B, Element::F16, 5, 3),
+            (11, 1)
+        );
+        assert_eq!(
+            element_position(M16N8K16, Matrix::Accumulator, Element::F32, 5, 3),
             (9, 3)
         );
         let tf32 = size(16, 8, 8);
-        assert_eq!(place(tf32, Matrix::A, Element::Tf32, 6, 2), (1, 6));
-        assert_eq!(place(tf32, Matrix::B, Element::Tf32, 6, 1), (6, 1));
+        assert_eq!(
+            element_position(tf32, Matrix::A, Element::Tf32, 6, 2),
+            (1, 6)
+        );
+        assert_eq!(
+            element_position(tf32, Matrix::B, Element::Tf32, 6, 1),
+            (6, 1)
+        );
         let s8 = size(16, 8, 32);
-        assert_eq!(place(s8, Matrix::A, Element::S8, 6, 9), (1, 25));
+        assert_eq!(element_position(s8, Matrix::A, Element::S8, 6, 9), (1, 25));
     }
 
     #[test]
@@ -251,7 +272,7 @@ mod tests {
                 let mut seen = vec![0; rows * columns];
                 for lane in 0..32 {
                     for index in 0..size.per_lane(matrix) {
-                        let (row, column) = place(size, matrix, element, lane, index);
+                        let (row, column) = element_position(size, matrix, element, lane, index);
                         seen[row * columns + column] += 1;
                     }
                 }

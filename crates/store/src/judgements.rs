@@ -139,9 +139,9 @@ async fn announce(
             .await
             .context("find the duplicates")?;
     let best = best(tx, run).await?;
-    tell(tx, run, candidate, candidate, best == Some(candidate), now).await?;
+    record_judged(tx, run, candidate, candidate, best == Some(candidate), now).await?;
     for duplicate in duplicates {
-        tell(tx, run, CandidateId::from(duplicate), candidate, false, now).await?;
+        record_judged(tx, run, CandidateId::from(duplicate), candidate, false, now).await?;
     }
     Ok(())
 }
@@ -161,12 +161,12 @@ pub(crate) async fn announce_duplicate(
             .await
             .context("read the original's state")?;
     match judged {
-        Some(_) => tell(tx, run, duplicate, original, false, now).await,
+        Some(_) => record_judged(tx, run, duplicate, original, false, now).await,
         None => Ok(()),
     }
 }
 
-async fn tell(
+async fn record_judged(
     tx: &mut Connection,
     run: RunId,
     candidate: CandidateId,

@@ -193,7 +193,7 @@ impl Store {
         .execute(&mut *tx)
         .await
         .context("record a promotion")?;
-        let view = tell(&mut tx, run, id, now).await?;
+        let view = record_state(&mut tx, run, id, now).await?;
         self.commit(tx).await?;
         Ok(view)
     }
@@ -329,7 +329,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("record a commit")?;
-        let view = tell(&mut tx, run, promotion, now).await?;
+        let view = record_state(&mut tx, run, promotion, now).await?;
         self.commit(tx).await?;
         Ok(view)
     }
@@ -355,7 +355,7 @@ impl Store {
                 .await
                 .context("settle a promotion")?;
         }
-        let view = tell(&mut tx, run, promotion, now).await?;
+        let view = record_state(&mut tx, run, promotion, now).await?;
         if let PromotionState::Blocked { reason } = state
             && !runs::state_of(&mut tx, run).await?.is_over()
         {
@@ -401,7 +401,7 @@ pub(crate) async fn unblock(
     }
     let promotion = PromotionId::from(promotion);
     set_state(tx, promotion, &PromotionState::Confirming, now).await?;
-    tell(tx, run, promotion, now).await.map(drop)
+    record_state(tx, run, promotion, now).await.map(drop)
 }
 
 /// Refuses the promotions of a run that are not committed, because the run ends.
@@ -424,7 +424,7 @@ pub(crate) async fn refuse_open(
             reason: reason.to_owned(),
         };
         set_state(tx, promotion, &refused, now).await?;
-        tell(tx, run, promotion, now).await?;
+        record_state(tx, run, promotion, now).await?;
     }
     Ok(())
 }
@@ -497,7 +497,7 @@ async fn view(
     row.view(connection).await
 }
 
-async fn tell(
+async fn record_state(
     tx: &mut Connection,
     run: RunId,
     promotion: PromotionId,

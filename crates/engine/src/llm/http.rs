@@ -149,7 +149,7 @@ impl HttpModel {
             })?;
         let request_id = request_id(response.headers());
         if !response.status().is_success() {
-            self.pace.settle(reserved, 0);
+            self.pace.return_unused(reserved, 0);
             return Err(self.failed(exchange, response, sent, key.as_ref()).await);
         }
         let answer = exchange.answer(response, key.as_ref()).await?;
@@ -157,7 +157,7 @@ impl HttpModel {
             Some(usage) => (usage, false),
             None => (estimate(request, &answer), true),
         };
-        self.pace.settle(reserved, usage.total());
+        self.pace.return_unused(reserved, usage.total());
         let model = answer.model.as_deref().unwrap_or(&self.config.model);
         Ok(Reply {
             text: answer.text,
@@ -350,7 +350,7 @@ impl<'a> Exchange<'a> {
         // An error after the body began means an incomplete reply, whatever its cause.
         let piece = piece.map_err(|error| {
             tracing::debug!("a reply broke off: {error}");
-            self.cut()
+            self.cut_error()
         })?;
         self.last_piece = Instant::now();
         let Some(piece) = piece else {
@@ -449,7 +449,7 @@ impl<'a> Exchange<'a> {
             },
             NoAnswer::Malformed(text) => self.malformed(&text, key),
             NoAnswer::Reported(body) => Report::of_reply(&body).into_error(server, key, None),
-            NoAnswer::Cut => self.cut(),
+            NoAnswer::Cut => self.cut_error(),
         }
     }
 
@@ -460,7 +460,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn cut(&self) -> LlmError {
+    fn cut_error(&self) -> LlmError {
         LlmError::Cut {
             server: self.model.server.clone(),
             received: self.received,

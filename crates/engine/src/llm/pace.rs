@@ -47,7 +47,7 @@ impl Pace {
     }
 
     /// Returns the reserved tokens that a request did not use.
-    pub(super) fn settle(&self, reserved: u64, used: u64) {
+    pub(super) fn return_unused(&self, reserved: u64, used: u64) {
         if let Some(bucket) = &self.tokens {
             bucket.give_back(reserved.saturating_sub(used));
         }
@@ -193,7 +193,7 @@ mod tests {
             pace.acquire(1).now_or_never().is_none(),
             "no tokens are left"
         );
-        pace.settle(100, 40);
+        pace.return_unused(100, 40);
         assert!(
             pace.acquire(1).now_or_never().is_none(),
             "no request is left"

@@ -197,7 +197,7 @@ pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lan
     warp.copies = flying;
     for copy in landing {
         note_write(exec, block, warp, &copy);
-        place(block, &copy);
+        write_copied_bytes(block, &copy);
         let by = Accessor {
             warp: warp.index,
             pc: copy.pc,
@@ -209,7 +209,7 @@ pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lan
 }
 
 /// Writes a copy's bytes to shared memory.
-fn place(block: &mut Shared, copy: &PendingCopy) {
+fn write_copied_bytes(block: &mut Shared, copy: &PendingCopy) {
     block.progress += 1;
     if let Some(shadow) = &mut block.shadow {
         shadow.landed(copy.shared, u32::from(copy.bytes));
@@ -242,6 +242,6 @@ pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, kee
     warp.copies = flying;
     for copy in landing {
         note_write(exec, block, warp, &copy);
-        place(block, &copy);
+        write_copied_bytes(block, &copy);
     }
 }

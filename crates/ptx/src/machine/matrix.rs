@@ -14,7 +14,7 @@ use crate::code::{File, MemSpace, SlotRef, TensorOp};
 use crate::memory::window;
 use crate::numeric::half;
 use crate::simd::{Factor, VectorOps};
-use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, place};
+use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, element_position};
 
 /// Largest fragment sides: 32 rows or columns, sums of 32.
 const SIDE: usize = 32;
@@ -157,7 +157,8 @@ fn collect(
         let values = &warp.r32[slot].0;
         for part in 0..per {
             for (lane, value) in values.iter().enumerate() {
-                let (row, column) = place(size, matrix, element, lane, number * per + part);
+                let (row, column) =
+                    element_position(size, matrix, element, lane, number * per + part);
                 grid[row][column] = decode(element, *value, part);
             }
         }
@@ -245,7 +246,8 @@ fn single<F: VectorOps>(
         for lane in 0..32 {
             let mut bits = 0;
             for part in 0..per {
-                let (row, column) = place(size, Matrix::Accumulator, d, lane, number * per + part);
+                let (row, column) =
+                    element_position(size, Matrix::Accumulator, d, lane, number * per + part);
                 let sum = sums[row][column];
                 bits |= match d {
                     Element::F16 => half::f32_to_f16(sum) << (16 * part),
@@ -262,7 +264,8 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
         let per_lane = size.per_lane(matrix);
         (0..32 * per_lane)
             .find(|at| {
-                place(size, matrix, Element::F64, at / per_lane, at % per_lane) == (row, column)
+                element_position(size, matrix, Element::F64, at / per_lane, at % per_lane)
+                    == (row, column)
             })
             .map_or(0.0, |at| {
                 f64::from_bits(warp.lane(registers[at % per_lane], at / per_lane))
@@ -271,7 +274,8 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
     let mut results = Vec::new();
     for (number, register) in op.d.iter().enumerate() {
         for lane in 0..32 {
-            let (row, column) = place(size, Matrix::Accumulator, Element::F64, lane, number);
+            let (row, column) =
+                element_position(size, Matrix::Accumulator, Element::F64, lane, number);
             let start = f64::from_bits(warp.lane(op.c[number], lane));
             let sum = (0..size.k).fold(start, |sum, k| {
                 value(warp, &op.a, Matrix::A, row, k)
@@ -301,7 +305,7 @@ fn integer(
         let (bits, per) = (element.bits(), element.per_register());
         for index in 0..size.per_lane(matrix) {
             for lane in 0..32 {
-                let (row, column) = place(size, matrix, element, lane, index);
+                let (row, column) = element_position(size, matrix, element, lane, index);
                 let word = warp.lane(registers[index / per], lane) as u32;
                 let raw = word << (32 - bits * (1 + (index % per) as u32));
                 let at = if matrix == Matrix::A {
@@ -322,7 +326,8 @@ fn integer(
     let mut results = Vec::new();
     for (number, register) in op.d.iter().enumerate() {
         for lane in 0..32 {
-            let (row, column) = place(size, Matrix::Accumulator, Element::S32, lane, number);
+            let (row, column) =
+                element_position(size, Matrix::Accumulator, Element::S32, lane, number);
             let start = i64::from(warp.lane(op.c[number], lane) as u32 as i32);
             let pairs = left[row * size.k..][..size.k]
                 .iter()
@@ -359,7 +364,7 @@ fn poison(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element) {
             let (lanes, from) = warp.poison.get(*register);
             for lane in super::access::lanes(lanes) {
                 origin = from;
-                let (row, column) = place(size, matrix, element, lane, number * per);
+                let (row, column) = element_position(size, matrix, element, lane, number * per);
                 if matrix == Matrix::A {
                     rows |= 1 << row;
                 } else {
@@ -382,7 +387,7 @@ fn poison(warp: &mut Warp, op: &TensorOp, size: Size, a: Element, b: Element) {
         for lane in 0..32 {
             for part in 0..per_d {
                 let index = number * per_d + part;
-                let (row, column) = place(size, Matrix::Accumulator, d, lane, index);
+                let (row, column) = element_position(size, Matrix::Accumulator, d, lane, index);
                 let (lanes, own) = marks[index / per_c];
                 if lanes >> lane & 1 == 1 {
                     from = own;
@@ -433,7 +438,7 @@ pub(crate) fn fragment(
     let lists: Vec<[u64; 32]> = (0..size.per_lane(matrix))
         .map(|index| {
             std::array::from_fn(|lane| {
-                let (r, c) = place(size, matrix, element, lane, index);
+                let (r, c) = element_position(size, matrix, element, lane, index);
                 let stride = warp.lane(op.stride, lane);
                 let at = if row {
                     r as u64 * stride + c as u64

@@ -160,7 +160,7 @@ fn summand(number: usize, lane: usize) -> (usize, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tensor::{Element, Matrix, place};
+    use crate::tensor::{Element, Matrix, element_position};
 
     /// The layout above is the table's.
     #[test]
@@ -170,13 +170,19 @@ mod tests {
             for index in 0..8 {
                 let (number, part) = (index / 2, index % 2);
                 let a = (group + 8 * (number % 2), 8 * (number / 2) + 2 * pair + part);
-                assert_eq!(a, place(SIZE, Matrix::A, Element::F16, lane, index));
+                assert_eq!(
+                    a,
+                    element_position(SIZE, Matrix::A, Element::F16, lane, index)
+                );
             }
             for index in 0..4 {
                 let (number, part) = (index / 2, index % 2);
                 let b = (8 * number + 2 * pair + part, group);
-                assert_eq!(b, place(SIZE, Matrix::B, Element::Bf16, lane, index));
-                let c = place(SIZE, Matrix::Accumulator, Element::F32, lane, index);
+                assert_eq!(
+                    b,
+                    element_position(SIZE, Matrix::B, Element::Bf16, lane, index)
+                );
+                let c = element_position(SIZE, Matrix::Accumulator, Element::F32, lane, index);
                 assert_eq!(summand(index, lane), c);
             }
         }

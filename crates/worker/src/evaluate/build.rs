@@ -55,10 +55,10 @@ struct BuildRecord {
 
 /// Finds the build of `recipe`.
 pub fn find(host: &Host, recipe: &CompilationInputs<'_>) -> Option<Compiled> {
-    load(&place(host, recipe))
+    load(&build_folder(host, recipe))
 }
 
-fn place(host: &Host, recipe: &CompilationInputs<'_>) -> PathBuf {
+fn build_folder(host: &Host, recipe: &CompilationInputs<'_>) -> PathBuf {
     let builds = host.data().join("builds");
     builds.join(identity(host, recipe).to_string())
 }
@@ -73,7 +73,7 @@ pub fn build(
     cancellation: &Cancellation,
 ) -> Result<Compiled, Stop> {
     let builds = host.data().join("builds");
-    let place = place(host, recipe);
+    let place = build_folder(host, recipe);
     if let Some(compiled) = load(&place) {
         return Ok(compiled);
     }

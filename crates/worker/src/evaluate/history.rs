@@ -59,7 +59,7 @@ impl HistoryFile {
     }
 
     /// The usual time of each case; `None` for a case with too few comparisons.
-    pub fn usual(&self, batches: &[u32], now: SystemTime) -> BaselineHistory {
+    pub fn usual_times(&self, batches: &[u32], now: SystemTime) -> BaselineHistory {
         let entries = self.read(now);
         let same = entries.iter().filter(|entry| entry.batches == batches);
         let same = same.collect::<Vec<_>>();
@@ -76,7 +76,7 @@ impl HistoryFile {
     }
 
     /// Adds the times of a comparison that was not disturbed.
-    pub fn note(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
+    pub fn add_comparison(&self, batches: Vec<u32>, us: Vec<f64>, now: SystemTime) {
         let Some(file) = &self.0 else { return };
         let mut entries = self.read(now);
         entries.push(PastComparison {
@@ -125,17 +125,21 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let history = HistoryFile(Some(folder.path().join("history/baseline.json")));
         let start = UNIX_EPOCH + Duration::from_secs(1_000_000);
-        let usual = |batches: &[u32], at: SystemTime| history.usual(batches, at).baseline_us;
+        let usual_times =
+            |batches: &[u32], at: SystemTime| history.usual_times(batches, at).baseline_us;
         for (number, us) in [10.0, 12.0, 11.0].into_iter().enumerate() {
-            assert_eq!(usual(&[1, 4], start), [None, None], "{number}");
-            history.note(vec![1, 4], vec![us, 2.0], start);
+            assert_eq!(usual_times(&[1, 4], start), [None, None], "{number}");
+            history.add_comparison(vec![1, 4], vec![us, 2.0], start);
         }
-        assert_eq!(usual(&[1, 4], start), [Some(11.0), Some(2.0)]);
-        assert_eq!(usual(&[2, 4], start), [None, None], "other batches");
+        assert_eq!(usual_times(&[1, 4], start), [Some(11.0), Some(2.0)]);
+        assert_eq!(usual_times(&[2, 4], start), [None, None], "other batches");
         let later = start + DAY + Duration::from_secs(1);
-        assert_eq!(usual(&[1, 4], later), [None, None], "a day later");
+        assert_eq!(usual_times(&[1, 4], later), [None, None], "a day later");
         std::fs::write(folder.path().join("history/baseline.json"), "damaged").unwrap();
-        assert_eq!(usual(&[1, 4], start), [None, None]);
-        assert_eq!(HistoryFile(None).usual(&[1], start).baseline_us, [None]);
+        assert_eq!(usual_times(&[1, 4], start), [None, None]);
+        assert_eq!(
+            HistoryFile(None).usual_times(&[1], start).baseline_us,
+            [None]
+        );
     }
 }

@@ -141,7 +141,7 @@ impl PairedComparison<'_> {
         let batches = self.cases.iter().map(|(_, case)| case.batch);
         let batches = batches.collect::<Vec<_>>();
         let now = SystemTime::now();
-        let usual = self.history.usual(&batches, now);
+        let usual = self.history.usual_times(&batches, now);
         let further = |rounds: &[Round]| self.count_further_rounds(rounds, &usual);
         let (processes, wanted) = if confirming {
             let rounds = CONFIRMATION.pairs / 2;
@@ -178,7 +178,7 @@ impl PairedComparison<'_> {
         }
         let kept = self.select_valid_rounds(&taken, &usual)?;
         self.history
-            .note(batches, self.baseline_us(&taken, &kept), now);
+            .add_comparison(batches, self.baseline_us(&taken, &kept), now);
         let (settled, noise) = if confirming {
             self.confirm(&kept, &control)?
         } else {

@@ -9,7 +9,7 @@ use std::sync::atomic::{
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
-use super::global::place;
+use super::global::access_at;
 use super::inside;
 use super::{Offsets, Request, Want, lanes, read_element};
 use crate::check::{buffer_name, position_text};
@@ -408,7 +408,7 @@ pub(super) fn reads_apart(
     {
         return;
     }
-    let access = place(track, offsets[lane], bytes);
+    let access = access_at(track, offsets[lane], bytes);
     let message = format!(
         "thread {:?} of block {:?} reads byte {} of {} at {} through the cache for what nobody writes meanwhile \
          (ld.global.nc), though the same launch has written it{}: that cache need not notice; read without __ldg() and \
@@ -467,7 +467,7 @@ pub(super) fn race(
     if exec.findings.repeat(program, FindingKind::GlobalRace, pc) {
         return;
     }
-    let access = place(track, offset, bytes);
+    let access = access_at(track, offset, bytes);
     let other = coordinates(exec, mark.block().unwrap_or(0));
     let advice = if wrote && want == Want::Load && block.order.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \

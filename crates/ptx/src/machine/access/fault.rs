@@ -3,7 +3,7 @@
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal};
 use super::super::warp::Warp;
-use super::global::place;
+use super::global::access_at;
 use super::{Request, Want, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::report::{Access, FindingKind, Space};
@@ -65,7 +65,7 @@ fn nearest_access(exec: &Exec<'_>, address: u64, bytes: u32) -> Access {
     match track {
         Some(track) => {
             let offset = address.wrapping_sub(track.allocation.base());
-            place(track, offset, bytes)
+            access_at(track, offset, bytes)
         }
         None => Access {
             space: Space::Generic,

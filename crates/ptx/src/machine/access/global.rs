@@ -75,7 +75,7 @@ pub(super) fn access(
             between::reads_apart(exec, block, warp, request, track, &offsets);
         }
         if ordered {
-            hear(exec, block, warp.index, request);
+            merge_published_clocks(exec, block, warp.index, request);
             if exec.compares_blocks() {
                 between::ordered_reads(exec, block, warp, request, track, &offsets);
             }
@@ -115,7 +115,7 @@ pub(super) fn access(
     }
     if ordered {
         signal(exec, block, warp.index, request);
-        hear(exec, block, warp.index, request);
+        merge_published_clocks(exec, block, warp.index, request);
         if exec.compares_blocks() {
             beside::atomics(exec, block, warp, request, track, &offsets);
         }
@@ -141,7 +141,12 @@ pub(super) fn access(
 
 /// Merges the vector clocks that other blocks published at the addresses that an ordered access reads.
 #[inline(always)]
-fn hear(exec: &mut Exec<'_>, block: &mut Shared, warp: u32, request: &Request<'_>) {
+fn merge_published_clocks(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: u32,
+    request: &Request<'_>,
+) {
     if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
         for lane in lanes(request.mask) {
             let through_others = exec.signals.observe(&mut block.order, request.list[lane]);
@@ -263,7 +268,7 @@ fn store_poison(
             .filter(|lane| bytes(*lane) != 0)
             .fold(0u32, |stored, lane| stored | 1 << lane);
         if poisoned != 0 {
-            let place = place(
+            let place = access_at(
                 track,
                 offsets[poisoned.trailing_zeros() as usize] + step,
                 op.element,
@@ -299,7 +304,7 @@ fn store_poison(
 }
 
 /// The access at an offset of an allocation, with the buffer that contains it.
-pub(super) fn place(track: &Track, offset: u64, bytes: u32) -> Access {
+pub(super) fn access_at(track: &Track, offset: u64, bytes: u32) -> Access {
     let pointer = track.allocation.base().wrapping_add(offset);
     Access {
         space: if track.allocation.is_constant() {

@@ -8,7 +8,7 @@ use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::between::{changes, words};
-use super::global::place;
+use super::global::access_at;
 use super::{Offsets, Request, Want, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::report::{FindingKind, Party};
@@ -178,7 +178,7 @@ pub(super) fn race(
     if exec.findings.repeat(program, FindingKind::GlobalRace, pc) {
         return;
     }
-    let access = place(track, offset, bytes);
+    let access = access_at(track, offset, bytes);
     let thread = exec.thread_at(other.thread);
     let message = format!(
         "thread {:?} {} byte {} of {} at {}, which thread {thread:?} of the same block {} at {}, with no barrier between: \

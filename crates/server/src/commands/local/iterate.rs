@@ -40,7 +40,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
         left_out.push("sanitizers and profile: the kernel has no good verdict".to_owned());
         None
     } else if steps.is_multiple_of(every) {
-        Some(sanitize::look(&work.subject).await?)
+        Some(sanitize::run_sanitizers(&work.subject).await?)
     } else {
         left_out.push(format!(
             "sanitizers: they look at every step that {every} divides"
@@ -50,7 +50,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
     let target = work.subject.task.objective.target_speedup;
     let short = target.is_none_or(|target| found.speedup.is_none_or(|speedup| speedup < target));
     let profile = if right && short {
-        Some(profile::look(&work.subject).await?)
+        Some(profile::run_profiler(&work.subject).await?)
     } else {
         if right {
             left_out.push("profile: the target is reached".to_owned());

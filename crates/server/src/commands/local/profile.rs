@@ -11,7 +11,7 @@ use crate::report::profile::{Profile, text};
 
 pub(crate) async fn profile(args: KernelArgs) -> Ending {
     let subject = Subject::open(&args).await?;
-    let profile = look(&subject).await?;
+    let profile = run_profiler(&subject).await?;
     let ok = profile.against.is_none() && profile.not_profiled().is_none();
     let source = subject.source.clone();
     let outcome = subject.print_result(args.json, "profile", ok, &profile, |profile, device| {
@@ -27,7 +27,7 @@ pub(crate) async fn profile(args: KernelArgs) -> Ending {
 }
 
 /// The profile.
-pub(super) async fn look(subject: &Subject) -> Result<Profile, Failure> {
+pub(super) async fn run_profiler(subject: &Subject) -> Result<Profile, Failure> {
     let emulated = subject.device().kind == DeviceKind::Emulated;
     let profiled = subject
         .ask(move |evaluator, request, progress, cancellation| {

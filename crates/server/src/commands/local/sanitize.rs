@@ -12,7 +12,7 @@ use crate::report::sanitize::{SanitizerReport, text};
 
 pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
     let subject = Subject::open(&args).await?;
-    let checked = look(&subject).await?;
+    let checked = run_sanitizers(&subject).await?;
     let ok = checked.clean();
     let outcome = subject.print_result(args.json, "sanitize", ok, &checked, text)?;
     if !ok && !checked.found() && subject.device().kind == DeviceKind::Nvidia {
@@ -25,7 +25,7 @@ pub(crate) async fn sanitize(args: KernelArgs) -> Ending {
 }
 
 /// Runs the four sanitizers, or records why they cannot run.
-pub(super) async fn look(subject: &Subject) -> Result<SanitizerReport, Failure> {
+pub(super) async fn run_sanitizers(subject: &Subject) -> Result<SanitizerReport, Failure> {
     let emulated = subject.device().kind == DeviceKind::Emulated;
     let sanitized = subject
         .ask(move |evaluator, request, progress, cancellation| {
