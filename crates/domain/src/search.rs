@@ -465,7 +465,7 @@ impl RunSnapshot<'_> {
     fn device_room(&self, settled: &Settled) -> Option<usize> {
         let limit = self.budget.device_seconds?.saturating_mul(1000);
         let pending = |entry: &&Entry| entry.state == EntryState::Pending;
-        let rest = settled.rest(self.candidates).iter();
+        let rest = settled.uncounted(self.candidates).iter();
         let open = rest.filter(pending).count() as u64;
         let judged = (self.candidates.len() as u64 - open).max(1);
         let each = self.spend.device_ms.div_ceil(judged).max(1);

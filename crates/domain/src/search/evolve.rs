@@ -182,7 +182,7 @@ fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     }
     let rules = seen.rules;
     let operators = if !seen.ready() {
-        if seen.hopeless() {
+        if seen.found_only_empty_replies() {
             return Plan::Exhausted(StopReason::NothingUsable);
         }
         vec![Operator::Init; rules.first]
@@ -213,7 +213,7 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
     let mut drafts: Vec<Draft> = Vec::new();
     let settled = totals.settled();
     let mut trials_left = run.trials_left(settled);
-    let open = settled.rest(run.candidates);
+    let open = settled.uncounted(run.candidates);
     let (upto, written_before, init_before) = (settled.upto, settled.written, settled.init);
     let mut over = StopReason::Generations;
     while drafts.len() < in_flight {
@@ -256,7 +256,7 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
             None if is_last => break,
             None => {
                 let breeding = rules.required == 0 || (init >= rules.first && seen.ready());
-                if !breeding && seen.hopeless() {
+                if !breeding && seen.found_only_empty_replies() {
                     over = StopReason::NothingUsable;
                     break;
                 }
@@ -399,7 +399,7 @@ impl<'a> Population<'a> {
 
     /// Returns true if a whole batch of first replies held no kernel. More calls would cost as much
     /// with the same result.
-    fn hopeless(&self) -> bool {
+    fn found_only_empty_replies(&self) -> bool {
         if self.ready() {
             return false;
         }
@@ -452,7 +452,7 @@ impl<'a> Population<'a> {
         }
         let most = self.run.evolution.repairs_of_each();
         self.entries[start..].iter().filter(move |entry| {
-            matches!(entry.state, EntryState::Rejected(kind) if mendable(kind))
+            matches!(entry.state, EntryState::Rejected(kind) if is_repairable(kind))
                 && entry.operator.asks_model()
                 && !entry.duplicate
                 && !repaired.contains(&entry.id)
@@ -575,7 +575,7 @@ impl<'a> Population<'a> {
 
 /// Returns true if a verdict says what to repair. The others blame the machine, or would need
 /// another idea.
-fn mendable(kind: VerdictKind) -> bool {
+fn is_repairable(kind: VerdictKind) -> bool {
     use VerdictKind as V;
     matches!(
         kind,

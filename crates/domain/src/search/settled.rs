@@ -7,7 +7,7 @@ use crate::id::CandidateId;
 /// Counts over the leading candidates without a pending one among them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Settled {
-    /// How many candidates are counted: the position of the first pending one, or their number.
+    /// The number of counted candidates: the position of the first pending one, or their number.
     pub(super) upto: usize,
     /// The last of them, by which another run's counts are recognised.
     last: Option<CandidateId>,
@@ -25,7 +25,7 @@ pub(super) struct Settled {
 
 impl Settled {
     /// Returns true if the counted candidates are the first of these.
-    pub(super) fn is_of(&self, entries: &[Entry]) -> bool {
+    pub(super) fn counts_first_of(&self, entries: &[Entry]) -> bool {
         let counted = entries.get(..self.upto);
         counted.map(|counted| counted.last().map(|entry| entry.id)) == Some(self.last)
     }
@@ -50,7 +50,7 @@ impl Settled {
     }
 
     /// The candidates that are not counted. The first of them, if any, is pending.
-    pub(super) fn rest<'e>(&self, entries: &'e [Entry]) -> &'e [Entry] {
+    pub(super) fn uncounted<'e>(&self, entries: &'e [Entry]) -> &'e [Entry] {
         &entries[self.upto..]
     }
 
@@ -61,7 +61,7 @@ impl Settled {
 
     /// The number of candidates charged as trials.
     pub(super) fn trials(&self, entries: &[Entry]) -> usize {
-        let open = self.rest(entries).iter().filter(|entry| entry.trial);
+        let open = self.uncounted(entries).iter().filter(|entry| entry.trial);
         self.trials + open.count()
     }
 
@@ -72,7 +72,7 @@ impl Settled {
         refused: &[CandidateId],
     ) -> Option<&'e Entry> {
         let best = self.champion.map(|place| &entries[place]);
-        let rest = self.rest(entries).iter();
+        let rest = self.uncounted(entries).iter();
         let further = rest.filter(|entry| is_eligible(entry, refused));
         fastest(best.into_iter().chain(further))
     }

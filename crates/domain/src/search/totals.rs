@@ -52,7 +52,7 @@ impl Totals {
     /// Counts the leading candidates that are judged or given up. Starts again if the totals are of
     /// another run, or if the refused candidates have changed.
     pub(super) fn settle(&mut self, entries: &[Entry], refused: &[CandidateId]) {
-        if !self.settled.is_of(entries) || self.refused != refused {
+        if !self.settled.counts_first_of(entries) || self.refused != refused {
             *self = Self {
                 refused: refused.to_vec(),
                 ..Self::default()
