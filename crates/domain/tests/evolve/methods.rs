@@ -40,10 +40,13 @@ fn run_of(task: &Task, method: Method, speedup: impl Fn(usize) -> f64) -> (Rehea
     (run, end)
 }
 
+/// A method, the number of drafts by operator, and the reason for which the run ends.
+type Case = (Method, &'static [(&'static str, usize)], StopReason);
+
 #[test]
 fn every_method_asks_by_its_operators_within_the_budget() {
     let task = task();
-    let cases: [(Method, &[(&str, usize)], StopReason); 9] = [
+    let cases: [Case; 9] = [
         (Method::Free, &[("init", 45)], StopReason::Trials),
         (Method::Insight, &[("init", 45)], StopReason::Trials),
         (

@@ -59,7 +59,7 @@ fn context_for(kind: &Kind) -> Context {
         | Kind::EohExplore
         | Kind::EohCrossover => context.parents = parents(),
         Kind::FullMutation | Kind::EohImprove | Kind::EohRetune => {
-            context.parents = parents()[..1].to_vec()
+            context.parents = parents()[..1].to_vec();
         }
         Kind::Repair => context.parents = vec![racing()],
         _ => {}
