@@ -5,7 +5,7 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";
 
-import { answerView } from "./views.js";
+import { answerView, insights } from "./views.js";
 import { detail } from "./world.js";
 
 const DIST = new URL("../../crates/server/ui/dist/", import.meta.url);
@@ -114,7 +114,7 @@ export class Service {
         return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
       }
       case "insights":
-        return send(response, 200, []);
+        return send(response, 200, insights(this.world, run.id));
       case "events":
         return this.#events(request, response, url, run);
       default:

@@ -208,5 +208,21 @@ export function compareRuns(world, url) {
   return { status: 200, body: { left, right, incomparable, equal_trials: equal } };
 }
 
+/** Insights of the live run where a test asked for them; others have none. */
+export function insights(world, run) {
+  return run === world.live ? (world.views?.insights ?? []) : [];
+}
+
+/** A few insights: a win that two candidates had, a trap, and one that nothing is known of. */
+export function someInsights(world, text = "") {
+  const insight = (ordinal, thought, over) => ({ candidate: world.nodes[ordinal].id, ordinal, thought: thought + text, verdict: world.nodes[ordinal].verdict, speedup: world.nodes[ordinal].speedup, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, ...over });
+  return [
+    insight(8, "16-byte loads and stores", { shown: 6, last_shown: 15, judged: 5, accepted: 3, wins: 2, uplift: 1.31 }),
+    insight(16, "16-byte loads and stores.", {}),
+    insight(11, "rows in pairs", { shown: 2, last_shown: 16, judged: 2 }),
+    insight(6, "eight warps a block", {}),
+  ];
+}
+
 /** The name of the world's task. */
 export const taskName = TASK;

@@ -7,7 +7,7 @@ import { after, afterEach, before, beforeEach, describe, it } from "node:test";
 import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
 import { assertSpeaks } from "./schema.js";
 import { Service } from "./service.js";
-import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, taskName } from "./views.js";
+import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, someInsights, taskName } from "./views.js";
 import { BEST, candidateId, NOW, RACY, runId, world } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
@@ -56,6 +56,7 @@ it("the stand-in's views are the API's", () => {
   assertSpeaks("Leaderboard", boards(made));
   assertSpeaks("Fleet", [fleet(made)]);
   assertSpeaks("FailureCluster", clusters(made));
+  assertSpeaks("Insight", someInsights(made));
   assertSpeaks("RunEstimate", [estimate(0), estimate(3)]);
   assertSpeaks("CandidateComparison", [compareCandidates(made, url(`left=${candidateId(1)}&right=${candidateId(BEST)}`)).body, compareCandidates(made, url(`left=${candidateId(RACY)}&right=${candidateId(BEST)}`)).body]);
   assertSpeaks("RunComparison", [compareRuns(made, url(`left=${runId(5)}&right=${runId(4)}`)).body]);
@@ -108,6 +109,16 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         assert.equal(await page.getByRole("link", { name: "#11 rows in pairs" }).getAttribute("href"), `/candidates/${candidateId(RACY)}#L39`);
       },
     },
+    insights: {
+      path: "/insights",
+      before: () => (service.world.views = { insights: someInsights(service.world) }),
+      ready: () => panel("Wins").waitFor(),
+      async check() {
+        assert.match(await panel("Wins").innerText(), /16-byte loads and stores\s+shown to 6\s+2 of 5 readers won\s+readers at 1\.31× of others \(#8\)[\s\S]*#8 2\.64×\s+#16 out of bounds\s+Contradicted: 1 accepted, 1 failed/);
+        assert.match(await panel("Traps").innerText(), /rows in pairs/);
+        assert.match(await panel("Open").innerText(), /eight warps a block\s+never shown/);
+      },
+    },
     compare: {
       path: `/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`,
       ready: () => panel("Times").waitFor(),
@@ -136,8 +147,9 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
   };
   for (const colorScheme of SCHEMES) {
     for (const size of Object.keys(SIZES)) {
-      for (const [name, { path, ready, check }] of Object.entries(pages)) {
+      for (const [name, { path, before, ready, check }] of Object.entries(pages)) {
         it(`${name}, ${colorScheme}, ${size}`, async () => {
+          before?.();
           await open(path, { colorScheme, size });
           await ready();
           await page.getByText("1 worker").waitFor();
@@ -157,6 +169,7 @@ describe("nothing to show", () => {
     "/leaderboards": "Nothing was accepted yet.",
     "/fleet": "No worker was seen in the last hour.",
     "/failures": "No candidate has failed.",
+    "/insights": "No insights yet.",
     "/compare": "Nothing to compare yet.",
     "/runs/new": "No task is stored yet.",
   };
@@ -179,7 +192,7 @@ describe("nothing to show", () => {
 });
 
 describe("trouble", () => {
-  for (const path of ["/tasks", "/leaderboards", "/fleet", "/failures", "/compare"]) {
+  for (const path of ["/tasks", "/leaderboards", "/fleet", "/failures", "/insights", "/compare"]) {
     it(`${path} says it, and reads again`, async () => {
       service.problem = { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" };
       await open(path);
@@ -249,8 +262,8 @@ describe("texts that want to be markup", () => {
     for (const node of service.world.nodes) Object.assign(node, { title: HOSTILE, proposer: HOSTILE, summary: node.summary && HOSTILE });
     for (const worker of service.world.workers) Object.assign(worker, { name: HOSTILE, toolchain: HOSTILE });
     service.world.tasks[0].title = HOSTILE;
-    service.world.views = { clusters: clusters(service.world).map((cluster) => ({ ...cluster, cause: HOSTILE })) };
-    for (const path of ["/tasks", `/tasks/${taskName}`, "/leaderboards", "/fleet", "/failures", `/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`, `/compare?of=runs&left=${runId(5)}&right=${runId(4)}`]) {
+    service.world.views = { clusters: clusters(service.world).map((cluster) => ({ ...cluster, cause: HOSTILE })), insights: someInsights(service.world, HOSTILE) };
+    for (const path of ["/tasks", `/tasks/${taskName}`, "/leaderboards", "/fleet", "/failures", "/insights", `/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`, `/compare?of=runs&left=${runId(5)}&right=${runId(4)}`]) {
       await open(path);
       await page.locator("main").getByText("onerror").filter({ visible: true }).first().waitFor();
       assert.equal(await page.locator("main img, main script").count(), 0, path);

@@ -17,6 +17,7 @@ export const PLACES: Place[] = [
   { label: "Leaderboards", path: "/leaderboards", key: "l", pages: ["leaderboards"] },
   { label: "Compare", path: "/compare", key: "c", pages: ["compare"] },
   { label: "Failures", path: "/failures", key: "f", pages: ["failures"] },
+  { label: "Insights", path: "/insights", key: "i", pages: ["insights"] },
   { label: "Fleet", path: "/fleet", key: "w", pages: ["fleet"] },
 ];
 

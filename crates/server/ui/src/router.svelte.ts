@@ -10,6 +10,7 @@ export type Route =
   | { page: "leaderboards" }
   | { page: "fleet" }
   | { page: "failures" }
+  | { page: "insights" }
   | { page: "compare" }
   | { page: "unknown" };
 
@@ -17,7 +18,7 @@ export type Route =
 const ID = "([0-9a-fA-F-]{36})";
 const TASK = /^\/tasks\/([A-Za-z0-9_.%-]+)\/?$/;
 /** Pages whose address has no parameter. */
-const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "compare"] as const;
+const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "insights", "compare"] as const;
 const RUN = new RegExp(`^/runs/(?:run_)?${ID}/?$`);
 const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);
 

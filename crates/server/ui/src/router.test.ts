@@ -19,6 +19,7 @@ it.each([
   ["/tasks/a/b", { page: "unknown" }],
   ["/fleet/", { page: "fleet" }],
   ["/failures", { page: "failures" }],
+  ["/insights", { page: "insights" }],
   ["/compare", { page: "compare" }],
   ["/leaderboards", { page: "leaderboards" }],
   ["/runs/5", { page: "unknown" }],

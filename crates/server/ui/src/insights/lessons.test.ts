@@ -1,0 +1,41 @@
+import { expect, it } from "vitest";
+
+import type { Insight } from "../api/types";
+import { lessons } from "./lessons";
+
+function insight(ordinal: number, thought: string, over: Partial<Insight> = {}): Insight {
+  return { candidate: String(ordinal), ordinal, thought, verdict: "accepted", speedup: 1.2, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, ...over };
+}
+
+it("counts the same thought once, whatever its case and punctuation", () => {
+  const found = lessons([insight(4, "Vector loads, 16 bytes."), insight(2, "vector loads 16 bytes"), insight(3, "wider tiles")]);
+  expect(found.map(({ thought, sources }) => [thought, sources.map(({ ordinal }) => ordinal)])).toEqual([
+    ["vector loads 16 bytes", [2, 4]],
+    ["wider tiles", [3]],
+  ]);
+});
+
+it("tells wins from traps and from what is open, in this order", () => {
+  const found = lessons([
+    insight(1, "open"),
+    insight(2, "slower readers", { uplift: 0.9, judged: 8 }),
+    insight(3, "failed", { verdict: "data_race", speedup: null }),
+    insight(4, "won", { wins: 2, judged: 3 }),
+    insight(5, "unjudged", { verdict: null, speedup: null }),
+  ]);
+  expect(found.map(({ thought, kind }) => [thought, kind])).toEqual([
+    ["won", "win"],
+    ["slower readers", "trap"],
+    ["failed", "trap"],
+    ["open", "open"],
+    ["unjudged", "open"],
+  ]);
+});
+
+it("names the evidence that points both ways", () => {
+  const [mixed] = lessons([insight(1, "a"), insight(2, "A", { verdict: "timeout", speedup: null })]);
+  expect(mixed?.contradictions).toEqual(["1 accepted, 1 failed"]);
+  const [won] = lessons([insight(1, "b", { verdict: "timeout", speedup: null, wins: 1, uplift: 0.9 })]);
+  expect(won?.contradictions).toHaveLength(2);
+  expect(lessons([insight(1, "c")])[0]?.contradictions).toEqual([]);
+});
