@@ -55,6 +55,17 @@ describe("the table of candidates", () => {
     assert.deepEqual(complaints, []);
   });
 
+  it("of a large run finds words on the service", async () => {
+    await open(largeWorld(LARGE));
+    await rows().first().waitFor();
+    await table().getByRole("searchbox").fill("variant 4242");
+    await table().getByRole("status").getByText("1 found").waitFor();
+    assert.deepEqual(await ordinals(), [4242]);
+    assert.ok(service.requests.length < 60, `${service.requests.length} requests`);
+    await table().getByRole("searchbox").fill("");
+    await table().getByRole("link", { name: /^variant/ }).nth(5).waitFor();
+  });
+
   it("is sorted by a click on a column, and by another the other way", async () => {
     await open(world());
     await rows().first().waitFor();
@@ -154,6 +165,30 @@ describe("the curve", () => {
 });
 
 describe("a page that is left open", () => {
+  it("says while its events do not arrive, and goes on where they ended", async () => {
+    const made = world();
+    await open(made);
+    await panel("Events").getByText("live").waitFor();
+    await page.route("**/events?**", (route) => route.abort());
+    service.dropReaders();
+    await page.getByText("Live updates are interrupted").waitFor();
+    service.emit(accept(made, 17, 5.1));
+    await page.unroute("**/events?**");
+    await page.locator(".facts").getByText("5.10×").waitFor();
+    await page.getByText("Live updates are interrupted").waitFor({ state: "detached" });
+  });
+
+  it("begins with the newest events, not with all of them", async () => {
+    const made = world();
+    const [stage] = made.events.filter(({ what }) => what.kind === "stage");
+    for (let number = 0; number < 5_000; number += 1) made.events.push({ ...stage, id: made.events.length + 1 });
+    made.runs.find(({ id }) => id === made.live).last_event = made.events.length;
+    await open(made);
+    await panel("Events").getByText("live").waitFor();
+    assert.ok(service.sent <= 150, `${service.sent} events`);
+    assert.equal(service.requests.filter((request) => request.includes("/candidates")).length, 1, "old events cause no reads but that of the floor");
+  });
+
   it("reads the run and its candidates once for many events", async () => {
     const made = world();
     await open(made);

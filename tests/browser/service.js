@@ -5,11 +5,14 @@ import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
 import { extname } from "node:path";
 
+import { columns, curve, generations } from "./columns.js";
 import { answerView, insights } from "./views.js";
 import { detail } from "./world.js";
 
 const DIST = new URL("../../crates/server/ui/dist/", import.meta.url);
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
+/** The most candidates of a lineage in full. */
+const LINEAGE = 2_000;
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -83,7 +86,7 @@ export class Service {
   }
 
   #api(request, response, url) {
-    const [, , , collection, id, part] = url.pathname.split("/");
+    const [, , , collection, id, part, form] = url.pathname.split("/");
     if (collection === "session") return void this.#session(request, response);
     if (this.problem) return send(response, this.problem.status, this.problem);
     if (this.token && !this.signedIn) return send(response, 401, problem(401, "no-token", "No token", "this service asks for a token"));
@@ -106,11 +109,23 @@ export class Service {
       case undefined:
         return send(response, 200, run);
       case "lineage":
-        return send(response, 200, { nodes, truncated: false });
+        if (form === "columns") return send(response, 200, columns(nodes, url.searchParams));
+        if (form === "generations") return send(response, 200, generations(nodes));
+        return send(response, 200, { nodes: nodes.slice(0, LINEAGE), truncated: nodes.length > LINEAGE });
+      case "curve":
+        return send(response, 200, curve(nodes));
       case "candidates": {
         const after = Number(url.searchParams.get("cursor") ?? -1);
         const limit = Number(url.searchParams.get("limit") ?? 100);
-        const rest = nodes.filter((node) => node.ordinal > after);
+        const wanted = (name) => url.searchParams.get(name);
+        const rest = nodes.filter(
+          (node) =>
+            node.ordinal > after &&
+            (!wanted("verdict") || node.verdict === wanted("verdict")) &&
+            (!wanted("operator") || node.operator.operator === wanted("operator")) &&
+            (!wanted("proposer") || node.proposer === wanted("proposer")) &&
+            (!wanted("text") || node.title.includes(wanted("text"))),
+        );
         return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
       }
       case "insights":

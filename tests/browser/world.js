@@ -350,6 +350,7 @@ function view(number, over) {
     best: null,
     promotion: null,
     unpromoted: null,
+    last_event: 0,
     models: [],
     evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 2, style: "standard", prompt_tokens: null },
     spend: { calls: 0, usage: { input: 0, cached: 0, cache_written: 0, output: 0 }, dollars: 0, unpriced_calls: 0, committed_tokens: 0, committed_dollars: 0, interrupted_calls: 0, interrupted_tokens: 0, interrupted_dollars: 0, device_ms: 41_700 },
@@ -429,6 +430,7 @@ export function world() {
     if (node.verdict) log(begin + 22, { kind: "judged", candidate: node.id, ordinal: node.ordinal, title: node.title, verdict: node.verdict, summary: node.summary, speedup: node.speedup, best: [0, 1, 4, 8, 10, 12].includes(node.ordinal) });
     if (node.ordinal === 0) log(31, { kind: "run_changed", state: { state: "running" } });
   }
+  live.last_event = events.length;
   const tasks = [{ name: "row-softmax", title: "Softmax over rows", version: TASK_VERSION, cases: ["narrow", "wide"], playbook: [KEPT], created_at: at(-9000) }];
   const devices = fleet();
   return { live: live.id, runs, nodes, events, tasks, models: [], workers: crew(devices), devices };

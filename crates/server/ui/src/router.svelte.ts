@@ -1,5 +1,7 @@
 // The router: the page of each address, and navigation without loading the document again.
 
+import { parseProvisionalId } from "./api/provisional";
+
 export type Route =
   | { page: "runs" }
   | { page: "new" }
@@ -12,6 +14,7 @@ export type Route =
   | { page: "failures" }
   | { page: "insights" }
   | { page: "compare" }
+  | { page: "numbered"; run: string; ordinal: number }
   | { page: "unknown" };
 
 // Ids are printed with a prefix on the command line; addresses take them either way.
@@ -20,6 +23,7 @@ const TASK = /^\/tasks\/([A-Za-z0-9_.%-]+)\/?$/;
 /** Pages whose address has no parameter. */
 const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "insights", "compare"] as const;
 const RUN = new RegExp(`^/runs/(?:run_)?${ID}/?$`);
+const NUMBERED = new RegExp(`^/runs/(?:run_)?${ID}/candidates/(\\d+)/?$`);
 const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);
 
 export function parseRoute(path: string): Route {
@@ -33,6 +37,8 @@ export function parseRoute(path: string): Route {
   if (run) return { page: "run", id: run };
   const candidate = CANDIDATE.exec(path)?.[1];
   if (candidate) return { page: "candidate", id: candidate };
+  const [, of, ordinal] = NUMBERED.exec(path) ?? [];
+  if (of && ordinal) return { page: "numbered", run: of, ordinal: Number(ordinal) };
   return { page: "unknown" };
 }
 
@@ -58,7 +64,10 @@ export function runPath(id: string): string {
   return `/runs/${id}`;
 }
 
+/** The page of a candidate; by its run and ordinal where its id is provisional. */
 export function candidatePath(id: string, line?: number | null): string {
+  const named = parseProvisionalId(id);
+  if (named) return `${runPath(named.run)}/candidates/${named.ordinal}`;
   return `/candidates/${id}${line ? `#L${line}` : ""}`;
 }
 
@@ -73,6 +82,12 @@ export class Router {
     this.#read();
     window.addEventListener("popstate", () => this.#read());
     document.addEventListener("click", (event) => this.#follow(event));
+  }
+
+  /** Goes to an address in place of the present one. */
+  replace(path: string): void {
+    history.replaceState(null, "", path);
+    this.#read();
   }
 
   go(path: string): void {

@@ -2,20 +2,25 @@
 // show as it is.
 
 import { reportReach } from "./reach";
+import { parseProvisionalId } from "./provisional";
 import { reportSignedOut } from "./session";
 import type {
+  BestCurve,
   CandidateDetail,
   CandidateComparison,
   CandidatePage,
   FailureMembers,
   FailurePage,
   Fleet,
+  CandidateSummary,
   FleetHealth,
   Health,
   Insight,
   Leaderboard,
   LeaderboardPage,
   Lineage,
+  LineageColumns,
+  LineageGenerations,
   ModelView,
   Problem,
   ProblemDocument,
@@ -100,6 +105,21 @@ export function lineage(id: string): Promise<Lineage> {
   return request(`/runs/${id}/lineage`);
 }
 
+/** A slice of a large run's lineage: after a candidate, or of some generations. */
+export function lineageColumns(id: string, slice: { cursor?: string; limit?: number; from?: number; to?: number } = {}): Promise<LineageColumns> {
+  const text = (value: number | undefined) => (value === undefined ? undefined : String(value));
+  return request(`/runs/${id}/lineage/columns${query({ cursor: slice.cursor, limit: text(slice.limit), from_generation: text(slice.from), to_generation: text(slice.to) })}`);
+}
+
+export function lineageGenerations(id: string): Promise<LineageGenerations> {
+  return request(`/runs/${id}/lineage/generations`);
+}
+
+/** The best speedup of a large run, over buckets of its candidates. */
+export function bestCurve(id: string): Promise<BestCurve> {
+  return request(`/runs/${id}/curve`);
+}
+
 export function insights(id: string): Promise<Insight[]> {
   return request(`/runs/${id}/insights`);
 }
@@ -110,8 +130,32 @@ export function candidates(id: string, window: { first: number; size: number }):
   return request(`/runs/${id}/candidates${query({ cursor, limit: String(window.size) })}`);
 }
 
-export function candidate(id: string): Promise<CandidateDetail> {
-  return request(`/candidates/${id}`);
+/** Candidates that match on the service, the earliest first; one request examines a part of a large run, so several may be sent. */
+export async function search(id: string, wanted: { verdict?: string; operator?: string; proposer?: string; text?: string }): Promise<CandidateSummary[]> {
+  const [ENOUGH, REQUESTS] = [200, 6];
+  const found: CandidateSummary[] = [];
+  let cursor: string | undefined;
+  for (let sent = 0; sent < REQUESTS && found.length < ENOUGH; sent += 1) {
+    const page: CandidatePage = await request(`/runs/${id}/candidates${query({ ...wanted, cursor, limit: String(ENOUGH) })}`);
+    found.push(...page.candidates);
+    if (!page.next) break;
+    cursor = page.next;
+  }
+  return found;
+}
+
+/** A candidate by its id, or by a provisional one, which names its run and its ordinal. */
+export async function candidate(id: string): Promise<CandidateDetail> {
+  const named = parseProvisionalId(id);
+  const known = named ? (await summaryAt(named.run, named.ordinal)).id : id;
+  return request(`/candidates/${known}`);
+}
+
+/** The candidate with an ordinal. */
+export async function summaryAt(run: string, ordinal: number): Promise<CandidateSummary> {
+  const [found] = (await candidates(run, { first: ordinal, size: 1 })).candidates;
+  if (found?.ordinal !== ordinal) throw new ApiError(404, "Unknown candidate", `The run has no candidate #${ordinal}.`);
+  return found;
 }
 
 export function health(): Promise<Health> {

@@ -7,9 +7,10 @@
 // Reads are paced: events of a busy run arrive many times a second, and a page that read after each would keep a
 // core of the service busy by itself.
 
-import { ApiError, candidates, control, eventsUrl, health, lineage, run, type Control } from "../api/client";
+import { ApiError, bestCurve, candidates, control, eventsUrl, health, lineage, lineageColumns, lineageGenerations, run, type Control } from "../api/client";
 import { onRecovery } from "../api/reach";
-import type { CandidateSummary, RunEvent, RunState, RunView } from "../api/types";
+import type { CandidateSummary, LineageGenerations, RunEvent, RunState, RunView } from "../api/types";
+import { changed, fromColumns, fromCurve, withBest } from "./columns";
 import { Pace } from "./pace";
 import { merge, patch, split, type Window } from "./patch";
 
@@ -20,6 +21,11 @@ const BATCH_MS = 60;
 const LARGE = { candidates: 2_000, batch_ms: 500 };
 /** The most candidates that are read again at once. */
 const PORTION = 100;
+/** Runs of at most so many candidates are read in full, larger ones in columns up to this many, and the largest by generation. */
+const WHOLE = 2_000;
+const MOST = 20_000;
+/** Past events that the feed begins with. */
+const PAST = 150;
 /** Pause before a failed request is repeated. */
 const RETRY_MS = 2_000;
 
@@ -31,7 +37,18 @@ export class RunWatch {
   run: RunView | null = $state.raw(null);
   /** By ordinal. */
   nodes: CandidateSummary[] = $state.raw([]);
-  truncated = $state(false);
+  /** True once the candidates are read. */
+  loaded = $state(false);
+  /** The candidates that are read so far, of a run that takes several answers. */
+  progress: { read: number; total: number } | null = $state.raw(null);
+  /** True if candidates come in columns, without their words. */
+  columns = $state(false);
+  /** The totals by generation of a run that is too large for its candidates; null for others. */
+  generations: LineageGenerations | null = $state.raw(null);
+  /** Where a run is too large for its candidates: the fastest of each bucket, and the candidates of a bucket. */
+  sample: { nodes: CandidateSummary[]; width: number } | null = $state.raw(null);
+  /** The generations whose candidates are shown. */
+  opened: { from: number; to: number } | null = $state.raw(null);
   /** Newest last. */
   events: RunEvent[] = $state.raw([]);
   connection: Connection = $state("connecting");
@@ -40,6 +57,8 @@ export class RunWatch {
   readonly id: string;
   #stream: EventSource | null = null;
   #last = 0;
+  /** The newest event of what was read: events up to it are for the feed alone. */
+  #known = 0;
   #arrived: RunEvent[] = [];
   /** Parts that are out of date according to events and have not been read since. */
   #owed: { run: boolean; windows: Window[] } = { run: false, windows: [] };
@@ -59,17 +78,66 @@ export class RunWatch {
     this.#stopWatching();
     this.#stopWatching = onRecovery(() => this.#recover());
     try {
-      const [view, graph] = await Promise.all([run(this.id), lineage(this.id)]);
+      const view = await run(this.id);
       if (this.#closed) return;
       this.run = view;
-      this.nodes = graph.nodes;
-      this.truncated = graph.truncated;
+      // Ids count the events of all runs, so the feed may begin with fewer.
+      this.#known = view.last_event;
+      this.#last = Math.max(0, view.last_event - PAST);
+      document.addEventListener("visibilitychange", this.#look);
+      this.#look();
+      await this.#read(view);
     } catch (error) {
       this.error = asApiError(error);
       return;
     }
-    document.addEventListener("visibilitychange", this.#look);
-    this.#look();
+    this.loaded = true;
+    this.#take();
+  }
+
+  /** Reads the candidates in the form that their number allows. */
+  async #read(view: RunView): Promise<void> {
+    const size = Object.values(view.verdicts).reduce((sum, number) => sum + number, view.pending);
+    if (size <= WHOLE) {
+      const { nodes, truncated } = await lineage(this.id);
+      this.nodes = nodes;
+      if (!truncated) return;
+    }
+    this.columns = true;
+    if (size > MOST) {
+      await this.#readTotals(view);
+      return;
+    }
+    this.nodes = await this.#slices(view);
+  }
+
+  /** Reads the totals of a run that is too large for its candidates; the fastest of every bucket stand for them. */
+  async #readTotals(view: RunView): Promise<void> {
+    const [generations, curve] = await Promise.all([lineageGenerations(this.id), bestCurve(this.id)]);
+    if (this.#closed) return;
+    this.generations = generations;
+    this.sample = { nodes: fromCurve(curve, view), width: curve.width };
+  }
+
+  /** Reads the slices of a run, or of some of its generations, as far as they can be shown. */
+  async #slices(view: RunView, generations: { from?: number; to?: number } = {}): Promise<CandidateSummary[]> {
+    const nodes: CandidateSummary[] = [];
+    let cursor: string | undefined;
+    do {
+      const slice = await lineageColumns(this.id, { ...generations, ...(cursor === undefined ? {} : { cursor }) });
+      nodes.push(...fromColumns(slice, view));
+      this.progress = { read: nodes.length, total: slice.total };
+      cursor = slice.next ?? undefined;
+    } while (cursor !== undefined && nodes.length < MOST && !this.#closed);
+    this.progress = null;
+    return nodes;
+  }
+
+  /** Shows the candidates of some generations of a run that is shown by generation; null closes them. */
+  async openGenerations(opened: { from: number; to: number } | null): Promise<void> {
+    if (this.run === null) return;
+    const nodes = opened ? await this.#slices(this.run, opened) : [];
+    [this.opened, this.nodes] = [opened, nodes];
   }
 
   close(): void {
@@ -142,13 +210,23 @@ export class RunWatch {
 
   #take(): void {
     this.#batch = undefined;
+    // What arrives while the candidates are read waits for them.
+    if (!this.loaded) return;
     const events = this.#arrived;
+    if (events.length === 0) return;
     this.#arrived = [];
     this.events = [...this.events, ...events].slice(-FEED);
-    const { nodes, stale, runChanged } = patch(this.nodes, events, this.truncated);
-    this.nodes = nodes;
-    this.#owed.run ||= runChanged;
-    this.#owed.windows.push(...stale);
+    const fresh = events.filter(({ id }) => id > this.#known);
+    if (this.columns) {
+      const { stale, runChanged } = changed(fresh);
+      this.#owed.run ||= runChanged;
+      if (this.generations === null) this.#owed.windows.push(...stale);
+    } else {
+      const { nodes, stale, runChanged } = patch(this.nodes, fresh);
+      this.nodes = nodes;
+      this.#owed.run ||= runChanged;
+      this.#owed.windows.push(...stale);
+    }
     this.#settleSoon();
   }
 
@@ -191,10 +269,18 @@ export class RunWatch {
 
   async #refreshRun(): Promise<void> {
     const view = await run(this.id);
-    if (!this.#closed) this.run = view;
+    if (this.#closed) return;
+    this.run = view;
+    if (this.generations) await this.#readTotals(view);
   }
 
   async #refresh(window: Window): Promise<void> {
+    if (this.columns && this.run) {
+      const cursor = window.first === 0 ? {} : { cursor: String(window.first - 1) };
+      const slice = await lineageColumns(this.id, { ...cursor, limit: window.size });
+      if (!this.#closed) this.nodes = withBest(merge(this.nodes, fromColumns(slice, this.run)), slice.best);
+      return;
+    }
     const page = await candidates(this.id, window);
     if (!this.#closed) this.nodes = merge(this.nodes, page.candidates);
   }

@@ -1,0 +1,87 @@
+// A run of 100,000 candidates: read by generation, opened where the reader looks, and how much that is.
+
+import assert from "node:assert/strict";
+import { after, afterEach, before, it } from "node:test";
+
+import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { largeWorld } from "./large.js";
+import { Service } from "./service.js";
+
+const SIZE = 100_000;
+/** The most that one answer takes, bytes: as the service limits it, before compression. */
+const ANSWER = 110_000;
+
+let browser;
+let service;
+let context;
+let page;
+let complaints;
+let answers;
+let made;
+
+before(async () => {
+  browser = await launchBrowser();
+  made = largeWorld(SIZE);
+});
+
+after(() => browser?.close());
+
+afterEach(async () => {
+  await context?.close();
+  await service?.stop();
+});
+
+async function open(options) {
+  service = new Service(made);
+  await service.start();
+  ({ context, page, complaints } = await newPage(browser, options));
+  answers = [];
+  page.on("response", async (response) => {
+    if (!response.url().includes("/api/v1/") || response.url().includes("/events")) return;
+    answers.push({ path: new URL(response.url()).pathname, bytes: (await response.body()).length });
+  });
+  await page.goto(`${service.origin}/runs/${made.live}`);
+}
+
+const panel = (name) => page.getByRole("region", { name, exact: true });
+const bars = () => panel("Lineage").getByRole("button", { name: /^generations? / });
+
+for (const colorScheme of SCHEMES) {
+  for (const size of Object.keys(SIZES)) {
+    it(`is shown by generation, ${colorScheme}, ${size}`, async (test) => {
+      await open({ colorScheme, size });
+      await bars().first().waitFor();
+      const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
+      await page.screenshot({ path: `screenshots/generations-${colorScheme}-${size}.png`, fullPage: true });
+      await assertFits(page);
+      const most = answers.reduce((one, other) => (one.bytes > other.bytes ? one : other));
+      const whole = answers.reduce((sum, { bytes }) => sum + bytes, 0);
+      test.diagnostic(`first paint after ${painted.toFixed(0)} ms; ${answers.length} answers of ${whole} bytes, the longest ${most.bytes} bytes (${most.path})`);
+      assert.ok(most.bytes < ANSWER, `${most.path} takes ${most.bytes} bytes`);
+      assert.deepEqual(complaints, []);
+    });
+  }
+}
+
+it("opens a generation by the keyboard, shows a candidate of it, and goes back", async (test) => {
+  await open();
+  await bars().first().focus();
+  for (const key of ["End", "ArrowLeft"]) await page.keyboard.press(key);
+  assert.match(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), /^generations \d+ to \d+: \d+ candidates, \d+ accepted/);
+  answers = [];
+  const begin = performance.now();
+  await page.keyboard.press("Enter");
+  await page.getByRole("group", { name: /^Lineage of \d+ candidates/ }).waitFor();
+  test.diagnostic(`a bar opened after ${(performance.now() - begin).toFixed(0)} ms: ${answers.map(({ bytes }) => bytes)} bytes`);
+  assert.ok(answers.every(({ bytes }) => bytes < ANSWER));
+  const link = panel("Candidates").locator("tr.row a").first();
+  await panel("Candidates").getByRole("link", { name: /^variant/ }).first().waitFor();
+  await page.screenshot({ path: "screenshots/generation-open.png", fullPage: true });
+  await panel("Lineage").getByRole("button", { name: "All generations" }).click();
+  await bars().first().waitFor();
+  await bars().last().click();
+  await link.click();
+  await page.getByRole("heading", { name: /^#\d+ variant/ }).waitFor();
+  assert.match(new URL(page.url()).pathname, /^\/candidates\//);
+  assert.deepEqual(complaints, []);
+});
