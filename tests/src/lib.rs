@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod model;
+pub mod simulated;
 pub mod verdicts;
 
 use std::path::{Path, PathBuf};

@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use domain::candidate::KernelSource;
 use domain::device::Limits;
 use domain::digest::Digest;
-use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::role::Key;
 use domain::verdict::Verdict;
 use serde::{Deserialize, Serialize};
@@ -87,6 +87,17 @@ impl Judge {
         }
     }
 
+    /// Evaluates one request.
+    ///
+    /// # Errors
+    /// A fault of the infrastructure.
+    pub fn evaluate(&self, request: &EvaluationRequest) -> Result<Evaluation> {
+        let evaluation = self
+            .evaluator
+            .evaluate(request, |_| {}, &self.cancellation)?;
+        Ok(evaluation)
+    }
+
     /// Evaluates a kernel as a search does, and if that accepts it as a promotion does.
     ///
     /// # Errors
@@ -112,9 +123,7 @@ impl Judge {
                 key: Key(Digest::of(&key)),
                 incumbent: None,
             };
-            let evaluation = self
-                .evaluator
-                .evaluate(&request, |_| {}, &self.cancellation)?;
+            let evaluation = self.evaluate(&request)?;
             judgement.verdict = format!("{stage:?}: {}", evaluation.verdict);
             judgement.kind = evaluation.verdict.kind().to_string();
             let accepted = matches!(evaluation.verdict, Verdict::Accepted { .. });

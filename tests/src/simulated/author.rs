@@ -1,0 +1,205 @@
+//! The decisions of the simulated author: which choices to change, and which defects to make.
+
+use anyhow::{Context as _, Result};
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+use serde::Deserialize;
+
+use super::kernels::{
+    AXES, Choices, DIVISION, Defect, EXPONENTIAL, MAPPING, THREADS, VALUES, WALKS, WIDTH,
+};
+
+/// The parameters, as in `parameters.toml`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "the file documents each parameter")]
+pub struct Parameters {
+    pub two_changes: f64,
+    pub compile_error: f64,
+    pub race: f64,
+    pub wrong_result: f64,
+    pub repaired_with_line: f64,
+    pub repaired_without_line: f64,
+    pub follows_bottleneck: f64,
+    pub follows_insight: f64,
+    pub avoids_tried: f64,
+    pub task_tokens: u64,
+    pub kernel_tokens: u64,
+    pub line_tokens: u64,
+    pub reply_tokens: u64,
+    pub input_price: f64,
+    pub output_price: f64,
+}
+
+impl Parameters {
+    /// Reads `parameters.toml`, which is part of the program.
+    ///
+    /// # Errors
+    /// If the file does not parse.
+    pub fn load() -> Result<Self> {
+        let text = include_str!("parameters.toml");
+        toml::from_str(text).context("read the parameters of the simulated author")
+    }
+}
+
+/// The task of a prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// A faster kernel than the first of those shown.
+    Improve,
+    /// A kernel that merges the first two.
+    Merge,
+    /// A kernel that differs much from the first.
+    Differ,
+    /// A kernel unlike the first two.
+    Explore,
+    /// Other parameters of the first.
+    Retune,
+    /// The first one without its defect.
+    Repair(Defect),
+}
+
+/// The parts of a prompt that the author uses.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Situation {
+    /// The task.
+    pub step: Step,
+    /// The kernels with code, the one to start from first.
+    pub kernels: Vec<Choices>,
+    /// The term of the time model that bounds the first kernel, if the prompt names it.
+    pub bottleneck: Option<String>,
+    /// Kernels named as tried.
+    pub tried: Vec<Choices>,
+    /// Kernels whose thoughts are shown with their speedups.
+    pub insights: Vec<(Choices, f64)>,
+    /// True if the prompt of a repair names the line of the defect.
+    pub names_line: bool,
+}
+
+/// A kernel that the author wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Its choices.
+    pub choices: Choices,
+    /// Its defect, if it has one.
+    pub defect: Option<Defect>,
+}
+
+/// The kernel that the author writes in a situation.
+#[must_use]
+pub fn write(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rng) -> Written {
+    let start = situation
+        .kernels
+        .first()
+        .copied()
+        .unwrap_or(Choices::BASELINE);
+    if let Step::Repair(defect) = situation.step {
+        let mended = if situation.names_line {
+            parameters.repaired_with_line
+        } else {
+            parameters.repaired_without_line
+        };
+        return Written {
+            choices: start,
+            defect: Some(defect).filter(|_| !rng.random_bool(mended)),
+        };
+    }
+    let mut choices = changed(parameters, situation, start, rng);
+    // A few tries; a model that sees no other way repeats itself.
+    for _ in 0..3 {
+        if !situation.tried.contains(&choices) || !rng.random_bool(parameters.avoids_tried) {
+            break;
+        }
+        choices = changed(parameters, situation, start, rng);
+    }
+    let changes = choices.distance(&start).max(1);
+    let drawn = |probability: f64, rng: &mut ChaCha8Rng| {
+        let escaped = (0..changes).all(|_| !rng.random_bool(probability));
+        !escaped
+    };
+    let defect = if drawn(parameters.compile_error, rng) {
+        Some(Defect::Compile)
+    } else if drawn(parameters.race, rng) {
+        Some(Defect::Race)
+    } else if drawn(parameters.wrong_result, rng) {
+        Some(Defect::Wrong)
+    } else {
+        None
+    };
+    Written { choices, defect }
+}
+
+fn changed(
+    parameters: &Parameters,
+    situation: &Situation,
+    start: Choices,
+    rng: &mut ChaCha8Rng,
+) -> Choices {
+    let second = situation.kernels.get(1).copied().unwrap_or(start);
+    let mut choices = start;
+    let changes = 1 + usize::from(rng.random_bool(parameters.two_changes));
+    match situation.step {
+        Step::Merge => {
+            for axis in 0..AXES {
+                if rng.random_bool(0.5) {
+                    choices.0[axis] = second.0[axis];
+                }
+            }
+            if choices == start || choices == second {
+                redraw(&mut choices, axis(parameters, situation, rng), rng);
+            }
+        }
+        Step::Explore => {
+            for axis in 0..AXES {
+                if choices.0[axis] == second.0[axis] || rng.random_bool(0.5) {
+                    redraw(&mut choices, axis, rng);
+                }
+            }
+        }
+        Step::Retune => redraw(&mut choices, THREADS, rng),
+        Step::Improve | Step::Differ | Step::Repair(_) => {
+            let more = usize::from(situation.step == Step::Differ);
+            for _ in 0..changes + more {
+                let axis = axis(parameters, situation, rng);
+                redraw(&mut choices, axis, rng);
+            }
+        }
+    }
+    let best = situation
+        .insights
+        .iter()
+        .max_by(|one, other| one.1.total_cmp(&other.1));
+    if let Some((kernel, _)) = best
+        && rng.random_bool(parameters.follows_insight)
+    {
+        let axis = rng.random_range(0..AXES);
+        choices.0[axis] = kernel.0[axis];
+    }
+    choices
+}
+
+/// Draws the choice to change: one that the bottleneck depends on, or any.
+fn axis(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rng) -> usize {
+    let relevant = situation.bottleneck.as_deref().map_or(&[][..], relevant);
+    if !relevant.is_empty() && rng.random_bool(parameters.follows_bottleneck) {
+        relevant[rng.random_range(0..relevant.len())]
+    } else {
+        rng.random_range(0..AXES)
+    }
+}
+
+fn redraw(choices: &mut Choices, axis: usize, rng: &mut ChaCha8Rng) {
+    let others = VALUES[axis] - 1;
+    let step = 1 + rng.random_range(0..others);
+    choices.0[axis] = (choices.0[axis] + step) % VALUES[axis];
+}
+
+/// The choices that a term of the time model depends on, as a reader of the advice would guess.
+fn relevant(bottleneck: &str) -> &'static [usize] {
+    match bottleneck {
+        "special" | "fp32" | "conversion" => &[EXPONENTIAL, DIVISION, WALKS],
+        "issue" | "integer" | "load_store" => &[WIDTH, WALKS, DIVISION],
+        "critical_path" | "launch" | "shared_wavefronts" => &[MAPPING, THREADS],
+        _ => &[MAPPING, WALKS, WIDTH],
+    }
+}
