@@ -4,6 +4,7 @@
 //! division by zero is an error, never a wrapped number. Scalar expressions are `f64` and may
 //! also use decimals, `sqrt` and `exp2`.
 
+mod notation;
 mod parser;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+pub use notation::{Operation, Part};
 
 /// The longest expression in bytes.
 const MAX_LENGTH: usize = 512;
