@@ -8,6 +8,7 @@ use crate::digest::Digest;
 use crate::finding::Finding;
 use crate::measurement::Measurement;
 use crate::plan::Configuration;
+use crate::preconditions::Preconditions;
 use crate::problem::Problem;
 use crate::role::{Distribution, KernelCode, KernelResources, Key, LaunchFacts};
 use crate::seeds::SeedFamily;
@@ -119,6 +120,9 @@ pub struct Evaluation {
     /// The drawn shapes on which every output was right; none of a search, and none where one was wrong.
     #[serde(default)]
     pub drawn_shapes: Option<DrawnShapes>,
+    /// The shapes and alignments that an acceptance before a promotion covers; none otherwise.
+    #[serde(default)]
+    pub preconditions: Option<Preconditions>,
     /// The launches of each score case as they ran.
     pub launches: Vec<CaseLaunches>,
     /// The times of the score cases beside their floors; empty where the device's rates were not

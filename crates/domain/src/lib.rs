@@ -31,6 +31,7 @@ pub mod occupancy;
 pub mod patch;
 pub mod plan;
 pub mod policy;
+pub mod preconditions;
 pub mod problem;
 pub mod recorded;
 pub mod reply;

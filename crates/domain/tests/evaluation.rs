@@ -40,6 +40,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         machine_code: None,
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

@@ -392,6 +392,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         not_run: Vec::new(),
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         task_version: task.version,
         candidate_digest: None,

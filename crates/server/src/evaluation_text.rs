@@ -59,6 +59,9 @@ pub fn evaluation(evaluation: &Evaluation) -> String {
     if let Some(drawn) = &evaluation.drawn_shapes {
         let _infallible = writeln!(text, "shapes     {drawn}");
     }
+    if let Some(covered) = &evaluation.preconditions {
+        let _infallible = writeln!(text, "proved for {}", line(&covered.to_string(), 400));
+    }
     gates(&mut text, &evaluation.gates);
     resources(&mut text, &evaluation.kernels);
     machine_code(&mut text, evaluation.machine_code.as_ref());
@@ -159,6 +162,9 @@ pub fn winner(run: &RunView, winner: Option<&CandidateDetail>) -> String {
             "confirmed  {} (fresh process, fresh inputs, held-out cases)",
             line(&confirmation.verdict.to_string(), 200)
         );
+        if let Some(covered) = &confirmation.preconditions {
+            let _infallible = writeln!(text, "proved for {}", line(&covered.to_string(), 400));
+        }
     }
     text.push_str(&promotion(run));
     text

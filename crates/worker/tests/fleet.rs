@@ -226,6 +226,7 @@ fn evaluation() -> Evaluation {
         machine_code: None,
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

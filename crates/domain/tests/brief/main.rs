@@ -74,6 +74,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         machine_code: None,
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         evidence: None,
         findings: Vec::new(),

@@ -119,6 +119,7 @@ pub(super) fn commit_message(winner: &Winner) -> String {
          Device: {device}\n\
          Toolchain: {toolchain}\n\
          Speedup: {speedup:.4} {kind}\n\
+         {preconditions}\
          Verdict-Digest: {digest}\n{evidence}",
         task = one_line(&winner.task),
         title = one_line(&winner.title),
@@ -134,6 +135,11 @@ pub(super) fn commit_message(winner: &Winner) -> String {
                 .as_deref()
                 .unwrap_or("unknown")
         ),
+        preconditions = winner
+            .confirmation
+            .preconditions
+            .as_ref()
+            .map_or_else(String::new, |covered| format!("Proved-For: {covered}\n")),
         digest = winner.verdict_digest,
         evidence = winner
             .confirmation

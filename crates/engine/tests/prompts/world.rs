@@ -77,6 +77,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         not_run: Vec::new(),
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         task_version: Digest::of("task"),
         candidate_digest: None,

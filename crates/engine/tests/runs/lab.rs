@@ -329,6 +329,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         not_run: Vec::new(),
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         task_version: Task::load(&request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&configuration)),

@@ -304,6 +304,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         not_run: Vec::new(),
         prescreen: None,
         drawn_shapes: None,
+        preconditions: None,
         sanitizers: None,
         task_version: Task::load(&lease.request.task).unwrap().version,
         candidate_digest: Some(source.candidate_digest(&lease.request.configuration)),

@@ -2,6 +2,7 @@
 //! written.
 
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage, ProtocolPart};
+use domain::preconditions::Preconditions;
 
 use crate::evaluate::context::Context;
 use crate::evaluate::error::{EvaluateError, Rejection};
@@ -76,10 +77,15 @@ fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation
     }
     findings.truncate(MAX_FINDINGS);
     let compiled = facts.compiled;
+    let stage = context.request.stage;
+    let covered = stage.decides_promotion() && verdict.acceptance().is_some();
+    let preconditions = covered
+        .then(|| Preconditions::of(context.task, &facts.checks))
+        .flatten();
     Evaluation {
         verdict,
         evaluator: EVALUATOR_VERSION,
-        stage: context.request.stage,
+        stage,
         found_on: (facts.ran || facts.prescreen.is_some()).then_some(end.family),
         not_run: facts.not_run,
         task_version: context.task.version,
@@ -92,6 +98,7 @@ fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation
         gates: facts.gates.unwrap_or_default(),
         checks: facts.checks,
         drawn_shapes: facts.drawn_shapes,
+        preconditions,
         launches: facts.launches.unwrap_or_default(),
         floors: facts.floors.unwrap_or_default(),
         measurement: facts.measurement,
