@@ -1,4 +1,6 @@
 //! Conversion between Kernelwright's files and code as other projects keep it: an existing `.cu` file
-//! to a new task folder. Text in, text out: files, compilers and devices are the caller's.
+//! to a new task folder, a verified candidate to files that other programs build or load. Text in, text
+//! out: files, compilers and devices are the caller's.
 
+pub mod export;
 pub mod init;

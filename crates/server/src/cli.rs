@@ -18,8 +18,8 @@ pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevoke
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
 pub use self::init::{Extents, InitArgs};
 pub use self::kernel::{
-    BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, FetchArgs,
-    IterateArgs, KernelArgs, SummaryArgs,
+    BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, ExportArgs,
+    ExportForm, FetchArgs, IterateArgs, KernelArgs, SummaryArgs,
 };
 pub use self::run::{
     AskingArgs, ContextArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs, ShowArgs, StyleName,
@@ -100,6 +100,8 @@ pub enum Command {
     Summary(SummaryArgs),
     /// Build, test, time, profile and evaluate one kernel file in this order, with a report.
     Iterate(IterateArgs),
+    /// Confirm one kernel file and write it in a form that another program builds or loads.
+    Export(ExportArgs),
     /// Print the prompt from which a run's next kernel can be written.
     Context(ContextArgs),
     /// Submit a kernel file to a run as a candidate.

@@ -6,6 +6,7 @@ mod demo;
 mod devices;
 mod eval;
 mod evidence;
+mod export;
 mod fleet;
 mod follow;
 mod gpu_check;
@@ -85,6 +86,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Evaluate(args) => local::evaluate(args).await,
             Command::Summary(args) => local::summary(args).await,
             Command::Iterate(args) => local::iterate(args).await,
+            Command::Export(args) => export::export(args).await,
             Command::Task(TaskCommand::Init(args)) => init::init(&args),
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 
 use super::number::{decimal, whole};
 use super::{DataFolder, ServiceAddress};
@@ -143,6 +143,32 @@ pub struct IterateArgs {
     /// Run the sanitizers in every Nth step.
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sanitize_every: u32,
+}
+
+/// The forms of an export.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ExportForm {
+    /// C++ header and source with a launcher, and `CMakeLists.txt`.
+    Cpp,
+    /// Machine code and PTX with a plan in JSON, and loaders for Python and Rust.
+    Plan,
+}
+
+/// Arguments of `export`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ExportArgs {
+    /// The kernel and its task.
+    #[command(flatten)]
+    pub kernel: KernelArgs,
+    /// Form of the export.
+    #[arg(long, value_enum, default_value = "cpp")]
+    pub form: ExportForm,
+    /// Folder to write, which must not exist.
+    #[arg(long, value_name = "DIR")]
+    pub to: PathBuf,
+    /// Prefix of files and name of the C++ namespace. By default the task's name.
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
 }
 
 fn parse_setting(text: &str) -> Result<(String, i64), String> {

@@ -78,7 +78,10 @@ fn folder(args: &InitArgs) -> Result<PathBuf, Failure> {
 }
 
 /// Writes all files to a temporary folder beside the final one, and moves it when it is complete.
-pub(super) fn write_folder(folder: &Path, files: &BTreeMap<String, String>) -> anyhow::Result<()> {
+pub(super) fn write_folder(
+    folder: &Path,
+    files: &BTreeMap<String, impl AsRef<[u8]>>,
+) -> anyhow::Result<()> {
     let parent = match folder.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -91,8 +94,8 @@ pub(super) fn write_folder(folder: &Path, files: &BTreeMap<String, String>) -> a
         .with_context(doing)?;
     let inner = temporary.path().join("complete");
     fs::create_dir(&inner).with_context(doing)?;
-    for (path, text) in files {
-        fs::write(inner.join(path), text).with_context(doing)?;
+    for (path, content) in files {
+        fs::write(inner.join(path), content).with_context(doing)?;
     }
     fs::rename(&inner, folder).with_context(doing)
 }
