@@ -1,0 +1,178 @@
+//! Verified kernels in every form of `export`, compiled and launched on the inputs of their verdict. The
+//! device is the emulated one: the right answers are computed here, and not by it.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Result, ensure};
+
+use crate::kernels::{complete, init};
+use crate::loader::VECTORS;
+use crate::vectors::{self, SEED, Vector};
+
+/// The kernels that are exported.
+const EXPORTED: [&str; 3] = ["scan", "rms_norm", "gemv_int8"];
+
+/// Exports the baseline of each kernel's task, and writes inputs of its confirmation.
+fn export_all(folder: &Path, form: &[&str]) -> Result<Vec<(&'static str, Vec<Vector>)>> {
+    let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
+    let (data, seed) = (path("data"), SEED.to_string());
+    let exported = EXPORTED.map(|name| {
+        let task = init(name, folder)?;
+        complete(name, &task)?;
+        let (baseline, to) = (
+            format!("{task}/baseline.cu"),
+            path(&format!("{name}-export")),
+        );
+        let words = [
+            "export", &baseline, "--task", &task, "--to", &to, "--data", &data,
+        ];
+        let words = [&words[..], &["--seed", &seed], form].concat();
+        let exported = lab::kernelwright(&words)?;
+        let (out, errors) = (&exported.stdout, &exported.stderr);
+        ensure!(exported.status.success(), "{out}{errors}");
+        ensure!(out.contains("\nproved for "), "{out}");
+        Ok((
+            name,
+            vectors::write(&task, &folder.join(format!("{name}-vectors")))?,
+        ))
+    });
+    exported.into_iter().collect()
+}
+
+/// A folder in which programs find the emulated device's driver under the name of NVIDIA's.
+fn driver_folder(folder: &Path) -> Result<String> {
+    let drivers = folder.join("driver");
+    fs::create_dir(&drivers)?;
+    let ours = lab::binary().with_file_name("libkernelwright_driver.so");
+    std::os::unix::fs::symlink(ours, drivers.join("libcuda.so.1"))?;
+    Ok(drivers.to_string_lossy().into_owned())
+}
+
+#[test]
+fn a_cpp_library_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let exported = export_all(folder.path(), &[])?;
+    let drivers = driver_folder(folder.path())?;
+    let mut words = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
+        .map(str::to_owned)
+        .to_vec();
+    for (name, _) in &exported {
+        let to = folder.path().join(format!("{name}-export"));
+        words.push(format!("-I{}", to.display()));
+        words.push(format!("{}/{name}.cpp", to.display()));
+    }
+    let main = lab::repository().join("tests/tests/conversion/export_main.cpp");
+    let program = folder.path().join("program");
+    words.push(main.to_string_lossy().into_owned());
+    words.push(format!("{drivers}/libcuda.so.1"));
+    words.extend(["-o".to_owned(), program.to_string_lossy().into_owned()]);
+    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+    let compiled = lab::program(Path::new("c++"), &[], &words)?;
+    ensure!(compiled.status.success(), "{}", compiled.stderr);
+    let mut words = Vec::new();
+    for (name, vectors) in &exported {
+        for vector in vectors {
+            words.extend([
+                (*name).to_owned(),
+                vector.folder.to_string_lossy().into_owned(),
+            ]);
+        }
+    }
+    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+    let ran = lab::program(&program, &[("LD_LIBRARY_PATH", &drivers)], &words)?;
+    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    for (name, vectors) in &exported {
+        vectors.iter().try_for_each(|vector| vector.verify(name))?;
+    }
+    // `tests/exports/run` installs CMake and sets the variable.
+    let Some(cmake) = std::env::var_os("EXPORT_CMAKE") else {
+        println!("not run: the CMake file, because EXPORT_CMAKE is not set");
+        return Ok(());
+    };
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (source, build) = (path("scan-export"), path("build"));
+    let library = format!("-DCMAKE_LIBRARY_PATH={drivers}");
+    for words in [
+        &["-S", &source, "-B", &build, &library][..],
+        &["--build", &build],
+    ] {
+        let ran = lab::program(Path::new(&cmake), &[], words)?;
+        ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    }
+    ensure!(Path::new(&build).join("libscan.a").is_file(), "no library");
+    Ok(())
+}
+
+/// Lines with the plan and the folder of each vector.
+fn list(folder: &Path, exported: &[(&str, Vec<Vector>)]) -> String {
+    let lines = exported.iter().flat_map(|(name, vectors)| {
+        let plan = folder.join(format!("{name}-export/{name}.json"));
+        let line =
+            move |vector: &Vector| format!("{}\t{}\n", plan.display(), vector.folder.display());
+        vectors.iter().map(line)
+    });
+    lines.collect()
+}
+
+#[test]
+fn a_plan_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let exported = export_all(folder.path(), &["--form", "plan"])?;
+    let drivers = driver_folder(folder.path())?;
+    let list = list(folder.path(), &exported);
+    let environment = [
+        ("LD_LIBRARY_PATH", drivers.as_str()),
+        (VECTORS, list.as_str()),
+    ];
+    for loader in ["load.py", "load.rs"] {
+        let text = fs::read_to_string(folder.path().join("scan-export").join(loader))?;
+        ensure!(text.lines().count() <= 60, "{loader} became longer");
+    }
+    let words = [
+        "--exact",
+        "loader::the_rust_loader_launches_what_is_listed",
+        "--ignored",
+    ];
+    let rust = lab::program(&std::env::current_exe()?, &environment, &words)?;
+    ensure!(rust.status.success(), "{}{}", rust.stdout, rust.stderr);
+    ensure!(rust.stdout.contains("1 passed"), "{}", rust.stdout);
+    for (name, vectors) in &exported {
+        vectors.iter().try_for_each(|vector| vector.verify(name))?;
+    }
+    // `tests/exports/run` installs cuda-python and sets the variable.
+    let Some(python) = std::env::var_os("EXPORT_PYTHON") else {
+        println!("not run with the Python loader: EXPORT_PYTHON is not set");
+        return Ok(());
+    };
+    let script = lab::repository().join("tests/tests/conversion/export_main.py");
+    let script = script.to_string_lossy();
+    let ran = lab::program(Path::new(&python), &environment, &[&*script])?;
+    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    for (name, vectors) in &exported {
+        vectors.iter().try_for_each(|vector| vector.verify(name))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_kernel_that_is_not_accepted_is_not_exported() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let task = init("scan", folder.path())?;
+    complete("scan", &task)?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let text = fs::read_to_string(Path::new(&task).join("baseline.cu"))?;
+    let wrong = text.replace("sums[b] = running;", "sums[b] = 0.0f;");
+    ensure!(wrong != text, "the baseline has another line");
+    fs::write(path("wrong.cu"), wrong)?;
+    let (wrong, to, data) = (path("wrong.cu"), path("out"), path("data"));
+    let words = [
+        "export", &wrong, "--task", &task, "--to", &to, "--data", &data,
+    ];
+    let refused = lab::kernelwright(&words)?;
+    ensure!(refused.status.code() == Some(1), "{}", refused.stdout);
+    let why = "nothing was written, because the kernel was not accepted";
+    ensure!(refused.stdout.contains(why), "{}", refused.stdout);
+    ensure!(!Path::new(&to).exists(), "something was left");
+    Ok(())
+}
