@@ -15,9 +15,10 @@ use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Finished, Lab, Process};
 
 /// The pages in the order in which a reader meets them.
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "install.md",
     "first-task.md",
+    "ship.md",
     "verdicts.md",
     "models.md",
     "workers.md",

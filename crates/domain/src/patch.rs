@@ -15,7 +15,9 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-pub use regions::{RegionViolation, outside_regions, regions};
+pub use regions::{
+    RegionDefect, RegionViolation, outside_regions, region, regions, replace_region,
+};
 pub use search_replace::search_replace;
 pub use unified::unified;
 

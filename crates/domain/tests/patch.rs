@@ -2,7 +2,8 @@
 
 use domain::candidate::KernelSource;
 use domain::patch::{
-    HunkError, PatchError, RegionViolation, outside_regions, search_replace, unified,
+    HunkError, PatchError, RegionDefect, RegionViolation, outside_regions, region, replace_region,
+    search_replace, unified,
 };
 use proptest::prelude::*;
 use similar::TextDiff;
@@ -278,5 +279,31 @@ proptest! {
         for error in found.into_iter().filter_map(Result::err) {
             prop_assert!(error.hunk > 0);
         }
+    }
+}
+
+#[test]
+fn a_region_of_any_text_is_found_and_replaced_with_the_line_ends_of_the_text() {
+    let text = "a\n// region: one\nb\nc\n// endregion\nd\n//region: two\n// endregion\n";
+    assert_eq!(region(text, "one"), Ok("b\nc\n"));
+    assert_eq!(region(text, "two"), Ok(""));
+    let replaced = replace_region(text, "two", "e\nf").unwrap();
+    assert_eq!(replaced, text.replace("two\n", "two\ne\nf\n"));
+    let windows = text.replace('\n', "\r\n");
+    let replaced = replace_region(&windows, "one", "x\n").unwrap();
+    assert_eq!(replaced, windows.replace("b\r\nc\r\n", "x\r\n"));
+    for (text, name, defect) in [
+        (text.replace("one", "two"), "two", RegionDefect::Repeated),
+        (text.replace("// endregion", ""), "one", RegionDefect::Open),
+        (
+            text.replacen("// endregion", "", 1),
+            "one",
+            RegionDefect::Open,
+        ),
+        (text.to_owned(), "three", RegionDefect::Missing),
+        (String::new(), "one", RegionDefect::Missing),
+    ] {
+        assert_eq!(region(&text, name), Err(defect), "{text}");
+        assert_eq!(replace_region(&text, name, "x"), Err(defect), "{text}");
     }
 }

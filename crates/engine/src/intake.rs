@@ -144,9 +144,14 @@ impl Engine {
             // An empty path is reported elsewhere, and the default repository is made when missing.
             return Ok(None);
         }
-        let base = target.base.clone();
+        if target.region.is_some() && target.path.is_none() {
+            let fix = "give the path of the file that has the region";
+            let message = "a region of no file";
+            return Ok(Some(Problem::whole("promotion.region", message, fix)));
+        }
+        let (target, task) = (target.clone(), request.task.clone());
         let checked =
-            tokio::task::spawn_blocking(move || repository::ensure_usable(&path, base.as_deref()));
+            tokio::task::spawn_blocking(move || repository::ensure_usable(&target, &task));
         let Err(error) = checked.await.map_err(EngineError::Interrupted)? else {
             return Ok(None);
         };
@@ -154,6 +159,24 @@ impl Engine {
             RepositoryError::BaseMissing { .. } => (
                 "promotion.base",
                 "create the branch, name another base, or leave base out",
+            ),
+            RepositoryError::BadPath(_)
+            | RepositoryError::FileMissing { .. }
+            | RepositoryError::NotAFile { .. }
+            | RepositoryError::InSubmodule { .. }
+            | RepositoryError::InLfs(_)
+            | RepositoryError::NotCommitted(_)
+            | RepositoryError::NotText(_) => (
+                "promotion.path",
+                "name a committed text file of the repository, or leave path out",
+            ),
+            RepositoryError::NeedsRegion(_) | RepositoryError::Region { .. } => (
+                "promotion.region",
+                "name a region of the file: `// region: NAME`, the lines to replace, `// endregion`",
+            ),
+            RepositoryError::NamespaceBlocked { .. } => (
+                "promotion.repository",
+                "rename that branch with `git branch -m`",
             ),
             RepositoryError::ForeignOwned(_) => (
                 "promotion.repository",
@@ -184,6 +207,7 @@ impl Engine {
             repository: path.to_owned(),
             base: None,
             path: None,
+            region: None,
         })
     }
 }

@@ -28,16 +28,17 @@ use repository::{Change, File, Tip};
 /// The wait before a revert that the repository refused is tried again.
 const RETRY_REVERT: TimeDelta = TimeDelta::seconds(60);
 
+/// The folders of branches for winners of a task, for measured and for modelled times.
+fn namespaces(task: &str) -> [String; 2] {
+    ["kernelwright", "kernelwright-modelled"].map(|root| format!("{root}/{task}/"))
+}
+
 /// The branch of a run's winner. Modelled times never share a namespace with measured ones.
 pub(crate) fn branch_name(task: &str, run: RunId, modelled: bool) -> String {
-    let root = if modelled {
-        "kernelwright-modelled"
-    } else {
-        "kernelwright"
-    };
+    let namespace = &namespaces(task)[usize::from(modelled)];
     // The end of the id is random; its beginning is the time and close for runs made together.
     let id = run.uuid().simple().to_string();
-    format!("{root}/{task}/{}", &id[id.len() - 12..])
+    format!("{namespace}{}", &id[id.len() - 12..])
 }
 
 impl Engine {
@@ -116,16 +117,7 @@ impl Engine {
             base: promotion.target.base.clone(),
             branch: promotion.view.branch.clone(),
             expected_tip: promotion.expected_tip.clone(),
-            files: vec![
-                File {
-                    path: path.clone(),
-                    content: winner.source.clone().into_bytes(),
-                },
-                File {
-                    path: format!("{path}.evidence.json"),
-                    content: evidence_json(&winner).into_bytes(),
-                },
-            ],
+            files: files(&winner, path, promotion.target.region.as_deref()),
             message: commit_message(&winner),
             identity: vec![
                 ("Candidate".to_owned(), winner.summary.id.to_string()),
@@ -302,6 +294,50 @@ impl Engine {
             .lock()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .insert(promotion.view.id, until);
+    }
+}
+
+/// The files of a winner's commit. Of a file with a region nothing else changes, and no file is added
+/// beside it: the commit's message names the evidence.
+fn files(winner: &Winner, path: String, region: Option<&str>) -> Vec<File> {
+    if let Some(region) = region {
+        let content = region_lines(&winner.source, region).into_bytes();
+        let region = Some(region.to_owned());
+        return vec![File {
+            path,
+            content,
+            region,
+        }];
+    }
+    let evidence = format!("{path}.evidence.json");
+    let whole = |path, content: String| File {
+        path,
+        content: content.into_bytes(),
+        region: None,
+    };
+    vec![
+        whole(path, winner.source.clone()),
+        whole(evidence, evidence_json(winner)),
+    ]
+}
+
+/// The lines that a winner puts into a region: those of its own region of that name, else all of it with
+/// its launch plan. The values of its tunables stand before the code that uses them.
+fn region_lines(source: &str, region: &str) -> String {
+    let Ok(kernel) = KernelSource::parse("winner.cu", source) else {
+        return source.to_owned();
+    };
+    let values = kernel.plan().default_configuration();
+    let values = values
+        .iter()
+        .map(|(name, value)| format!("#define {name} {value}\n"));
+    let values = values.collect::<String>();
+    match domain::patch::region(kernel.body(), region) {
+        Ok(lines) => format!("{values}{lines}"),
+        Err(_) => {
+            let head = source.len() - kernel.body().len();
+            format!("{}{values}{}", &source[..head], kernel.body())
+        }
     }
 }
 

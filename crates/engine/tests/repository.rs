@@ -23,6 +23,7 @@ fn change(repository: &Path) -> Change {
         files: vec![File {
             path: "kernels/fill.cu".to_owned(),
             content: b"winner \xff\r\n".to_vec(),
+            region: None,
         }],
         message: "fill: split\n\nCandidate: cand_1\nVerdict-Digest: d1\n".to_owned(),
         identity: vec![

@@ -74,12 +74,16 @@ impl RunRequest {
 pub struct PromotionTarget {
     /// Path of the repository on the service's machine, bare or not.
     pub repository: String,
-    /// The branch a new promotion branch starts from; an empty history when absent.
+    /// The branch a new promotion branch starts from; when absent the repository's `HEAD`, or an empty
+    /// history in a repository without a commit.
     #[serde(default)]
     pub base: Option<String>,
     /// The path of the winner's file in the repository; `kernels/<task>.cu` when absent.
     #[serde(default)]
     pub path: Option<String>,
+    /// The region of that file which the winner replaces; the whole file when absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub region: Option<String>,
 }
 
 /// The state of a run.

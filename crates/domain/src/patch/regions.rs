@@ -6,6 +6,7 @@
 //! decided by running it.
 
 use std::fmt;
+use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -84,6 +85,76 @@ fn same_search_space(one: &LaunchPlan, other: &LaunchPlan) -> bool {
             .collect()
     };
     one.steps == other.steps && one.workspaces == other.workspaces && choices(one) == choices(other)
+}
+
+/// The reasons why a text has no region of a name that can be replaced. Messages read after the name
+/// of the file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RegionDefect {
+    /// No line opens it.
+    #[error("has no line `// region: NAME`")]
+    Missing,
+    /// Several lines open it.
+    #[error("has several lines `// region: NAME`")]
+    Repeated,
+    /// No line closes it before the next region or the end.
+    #[error("has no line `// endregion` after `// region: NAME`")]
+    Open,
+}
+
+/// The lines of a region of any text, without its marks.
+///
+/// # Errors
+/// A [`RegionDefect`].
+pub fn region<'a>(text: &'a str, name: &str) -> Result<&'a str, RegionDefect> {
+    find(text, name).map(|inside| &text[inside])
+}
+
+/// The text with other lines in a region. Everything else stays as it is, the marks included. The new
+/// lines get the line ends of the text.
+///
+/// # Errors
+/// A [`RegionDefect`].
+pub fn replace_region(text: &str, name: &str, lines: &str) -> Result<String, RegionDefect> {
+    let inside = find(text, name)?;
+    let end = if text[..inside.start].ends_with("\r\n") {
+        "\r\n"
+    } else {
+        "\n"
+    };
+    let lines = lines.lines().flat_map(|line| [line, end]);
+    let parts = [&text[..inside.start]].into_iter().chain(lines);
+    Ok(parts.chain([&text[inside.end..]]).collect())
+}
+
+/// The bytes between the line that opens a region and the line that closes it.
+fn find(text: &str, name: &str) -> Result<Range<usize>, RegionDefect> {
+    let mut at = 0;
+    let mut starts = Vec::new();
+    let mut found: Option<Result<Range<usize>, RegionDefect>> = None;
+    for line in text.split_inclusive('\n') {
+        let open = starts.last().copied();
+        match mark(line) {
+            Some(Mark::Opens(other)) => {
+                if open.is_some() && found.is_none() {
+                    found = Some(Err(RegionDefect::Open));
+                }
+                if other == name {
+                    starts.push(at + line.len());
+                }
+            }
+            Some(Mark::Closes) if found.is_none() => {
+                found = open.map(|start| Ok(start..at));
+            }
+            _ => {}
+        }
+        at += line.len();
+    }
+    match starts.len() {
+        0 => Err(RegionDefect::Missing),
+        1 => found.unwrap_or(Err(RegionDefect::Open)),
+        _ => Err(RegionDefect::Repeated),
+    }
 }
 
 enum Mark<'a> {

@@ -1,93 +1,22 @@
 //! Commits in a repository's object store. No work tree, index or host setting is ever touched,
 //! and a branch only moves if its tip is the expected one.
 
+mod error;
+mod target;
+
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 
 use chrono::{DateTime, Utc};
+use domain::patch::replace_region;
 use git2::build::TreeUpdateBuilder;
-use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree};
+use git2::{Commit, ErrorCode, FileMode, Oid, Repository, Signature, Time, Tree, TreeEntry};
+
+pub use error::RepositoryError;
+pub use target::ensure_usable;
 
 /// The author's name in commits.
 const AUTHOR: &str = "Kernelwright";
-
-/// The reason why a commit cannot be made. Messages read after "failed to".
-#[derive(Debug, thiserror::Error)]
-pub enum RepositoryError {
-    /// The path does not exist.
-    #[error("find the repository {}: create it with `git init`, or name another one", .0.display())]
-    Missing(PathBuf),
-    /// Something else is there.
-    #[error(
-        "open {} as a git repository: it is none; create one with `git init`, or name another", .0.display()
-    )]
-    NotARepository(PathBuf),
-    /// It belongs to another user.
-    #[error(
-        "open the repository {}: it belongs to another user; change its owner, or add it to git's safe.directory", .0.display()
-    )]
-    ForeignOwned(PathBuf),
-    /// The branch to start from does not exist.
-    #[error("find the base branch {base} in {}: create it, or name another base", repository.display())]
-    BaseMissing {
-        /// The repository.
-        repository: PathBuf,
-        /// The branch.
-        base: String,
-    },
-    /// Someone works on the branch.
-    #[error(
-        "move the branch {branch}: it is checked out in {}; check out another branch there", worktree.display()
-    )]
-    CheckedOut {
-        /// The branch.
-        branch: String,
-        /// The folder where it is checked out.
-        worktree: PathBuf,
-    },
-    /// Someone else moved the branch.
-    #[error(
-        "move the branch {branch}: its tip is {found} where {expected} was expected; rename the branch that someone else made or moved, then resume the run"
-    )]
-    Moved {
-        /// The branch.
-        branch: String,
-        /// The commit that was left there.
-        expected: String,
-        /// The commit at the tip now.
-        found: String,
-    },
-    /// A branch bears the name of the folder that the branch needs.
-    #[error(
-        "create the branch {branch}: a branch named {blocking} is in its way; rename it with `git branch -m`"
-    )]
-    NamespaceBlocked {
-        /// The branch to be.
-        branch: String,
-        /// The one in its way.
-        blocking: String,
-    },
-    /// The branch's name is none that git takes.
-    #[error("name a branch {0}: git does not take that name; rename the task")]
-    BadName(String),
-    /// The file's path collides with what is in the tree.
-    #[error("put {path} into the tree: something else is in its way; name another promotion path")]
-    PathBlocked {
-        /// The path.
-        path: String,
-        /// Git's words.
-        source: git2::Error,
-    },
-    /// Anything else that git refuses.
-    #[error("{doing} in {}", repository.display())]
-    Git {
-        /// The operation that failed.
-        doing: &'static str,
-        /// The repository.
-        repository: PathBuf,
-        /// Git's words.
-        source: git2::Error,
-    },
-}
 
 /// The commit at a branch's tip.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,8 +27,10 @@ pub struct Tip(pub String);
 pub struct File {
     /// Its path in the tree.
     pub path: String,
-    /// Its bytes.
+    /// Its bytes, or those of its region.
     pub content: Vec<u8>,
+    /// The region whose lines are replaced; none for the whole file.
+    pub region: Option<String>,
 }
 
 /// A commit to make.
@@ -109,7 +40,8 @@ pub struct Change {
     pub repository: PathBuf,
     /// True if a missing repository is created, bare.
     pub create: bool,
-    /// The branch a new branch starts from; an empty history when absent.
+    /// The branch a new branch starts from; when absent `HEAD`, or an empty history if there is no
+    /// commit.
     pub base: Option<String>,
     /// The branch.
     pub branch: String,
@@ -144,19 +76,6 @@ pub struct Revert {
     pub at: DateTime<Utc>,
 }
 
-/// Checks that a repository can be opened and has the base branch, before a run promotes to it.
-///
-/// # Errors
-/// See [`RepositoryError`].
-pub fn ensure_usable(path: &Path, base: Option<&str>) -> Result<(), RepositoryError> {
-    let at = RepositoryPath(path);
-    let repository = open(at, false)?;
-    if let Some(base) = base {
-        base_commit(&repository, at, base)?;
-    }
-    Ok(())
-}
-
 /// Makes a commit on a branch; if it is at the tip already, only finds it.
 ///
 /// # Errors
@@ -173,10 +92,9 @@ pub fn commit(change: &Change) -> Result<Tip, RepositoryError> {
     }
     branch.expect(tip.as_ref(), change.expected_tip.as_deref())?;
     branch.ensure_free()?;
-    let start = match (&tip, &change.base) {
-        (Some(tip), _) => Some(tip.clone()),
-        (None, Some(base)) => Some(base_commit(&repository, at, base)?),
-        (None, None) => None,
+    let start = match &tip {
+        Some(tip) => Some(tip.clone()),
+        None => start_commit(&repository, at, change.base.as_deref())?,
     };
     let tree = match &start {
         Some(start) => start.tree().at(at, "read the tree")?,
@@ -184,10 +102,18 @@ pub fn commit(change: &Change) -> Result<Tip, RepositoryError> {
     };
     let mut update = TreeUpdateBuilder::new();
     for file in &change.files {
-        let blob = repository
-            .blob(&file.content)
-            .at(at, "write a file's content")?;
-        update.upsert(file.path.as_str(), blob, FileMode::Blob);
+        let known = tree.get_path(Path::new(&file.path)).ok();
+        let executable = known
+            .as_ref()
+            .is_some_and(|entry| entry.filemode() == i32::from(FileMode::BlobExecutable));
+        let mode = if executable {
+            FileMode::BlobExecutable
+        } else {
+            FileMode::Blob
+        };
+        let content = content(&repository, at, known.as_ref(), file)?;
+        let blob = repository.blob(&content).at(at, "write a file's content")?;
+        update.upsert(file.path.as_str(), blob, mode);
     }
     let tree = update
         .create_updated(&repository, &tree)
@@ -206,6 +132,29 @@ pub fn commit(change: &Change) -> Result<Tip, RepositoryError> {
         .commit(None, &author, &author, &change.message, &tree, &parents)
         .at(at, "write a commit")?;
     branch.advance(tip.as_ref(), made)
+}
+
+/// The new bytes of a file, of which a region may be all that changes.
+fn content<'f>(
+    repository: &Repository,
+    at: RepositoryPath<'_>,
+    known: Option<&TreeEntry<'_>>,
+    file: &'f File,
+) -> Result<Cow<'f, [u8]>, RepositoryError> {
+    let (Some(region), Some(known)) = (&file.region, known) else {
+        return Ok(Cow::Borrowed(&file.content));
+    };
+    let blob = repository.find_blob(known.id()).at(at, "read a file")?;
+    let not_text = |_| RepositoryError::NotText(file.path.clone());
+    let text = std::str::from_utf8(blob.content()).map_err(not_text)?;
+    let lines = std::str::from_utf8(&file.content).map_err(not_text)?;
+    let replaced =
+        replace_region(text, region, lines).map_err(|defect| RepositoryError::Region {
+            path: file.path.clone(),
+            region: region.clone(),
+            defect,
+        })?;
+    Ok(Cow::Owned(replaced.into_bytes()))
 }
 
 /// Takes a commit back by a new one; if that is at the tip already, only finds it.
@@ -338,19 +287,7 @@ impl<'r> Branch<'r> {
     /// Fails if the branch is checked out anywhere, or if another branch has the name of one of its
     /// folders.
     fn ensure_free(&self) -> Result<(), RepositoryError> {
-        for (end, _) in self.name.match_indices('/') {
-            let folder = &self.name[..end];
-            if self
-                .repository
-                .find_reference(&format!("refs/heads/{folder}"))
-                .is_ok()
-            {
-                return Err(RepositoryError::NamespaceBlocked {
-                    branch: self.name.to_owned(),
-                    blocking: folder.to_owned(),
-                });
-            }
-        }
+        ensure_namespace_is_free(self.repository, self.name)?;
         // A linked worktree may have been named: its main repository knows all the others.
         let main = Repository::open(self.repository.commondir())
             .at(self.at, "open the main repository")?;
@@ -409,6 +346,21 @@ impl<'r> Branch<'r> {
     }
 }
 
+/// Fails if a branch has the name of a folder of another.
+fn ensure_namespace_is_free(repository: &Repository, branch: &str) -> Result<(), RepositoryError> {
+    for (end, _) in branch.match_indices('/') {
+        let folder = &branch[..end];
+        let reference = format!("refs/heads/{folder}");
+        if repository.find_reference(&reference).is_ok() {
+            return Err(RepositoryError::NamespaceBlocked {
+                branch: branch.to_owned(),
+                blocking: folder.to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
 /// Returns true if a commit has all these trailers.
 fn has_trailers(commit: &Commit<'_>, identity: &[(String, String)]) -> bool {
     let Ok(message) = commit.message() else {
@@ -422,6 +374,25 @@ fn has_trailers(commit: &Commit<'_>, identity: &[(String, String)]) -> bool {
             .iter()
             .any(|own| own == (name.as_str(), value.as_str()))
     })
+}
+
+/// The commit that a new branch starts from: the base's, else that of `HEAD`; none where there is no
+/// commit.
+fn start_commit<'r>(
+    repository: &'r Repository,
+    at: RepositoryPath<'_>,
+    base: Option<&str>,
+) -> Result<Option<Commit<'r>>, RepositoryError> {
+    if let Some(base) = base {
+        return base_commit(repository, at, base).map(Some);
+    }
+    match repository.head() {
+        Ok(head) => head.peel_to_commit().map(Some).at(at, "read HEAD"),
+        Err(error) if matches!(error.code(), ErrorCode::UnbornBranch | ErrorCode::NotFound) => {
+            Ok(None)
+        }
+        Err(source) => Err(source).at(at, "read HEAD"),
+    }
 }
 
 fn base_commit<'r>(

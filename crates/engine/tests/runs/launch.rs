@@ -22,6 +22,7 @@ async fn a_promotion_target_that_cannot_be_used_is_refused_at_launch() {
             repository: repository.to_str().unwrap().to_owned(),
             base: base.map(str::to_owned),
             path: None,
+            region: None,
         }),
         ..request(Method::Playbook, 5)
     };

@@ -63,6 +63,7 @@ async fn a_missing_repository_pauses_the_run_and_resuming_commits_without_anothe
         repository: path.to_str().unwrap().to_owned(),
         base: None,
         path: Some("src/fill.cu".to_owned()),
+        region: None,
     });
     let run = lab.launch(request).await;
     std::fs::remove_dir_all(&path).unwrap();

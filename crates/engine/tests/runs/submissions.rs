@@ -138,6 +138,7 @@ async fn defects_of_a_request_are_all_named() {
         repository: String::new(),
         base: None,
         path: Some("../escape.cu".to_owned()),
+        region: None,
     });
     let refused = lab.engine.create_run(wrong, None).await.unwrap_err();
     let EngineError::Invalid(problems) = refused else {

@@ -98,12 +98,16 @@ pub struct RunArgs {
     /// service's data folder.
     #[arg(long, value_name = "REPO")]
     pub promote_to: Option<PathBuf>,
-    /// Branch that a new promotion branch starts from. By default an empty history.
+    /// Branch that a new promotion branch starts from. By default the repository's HEAD.
     #[arg(long, value_name = "BRANCH", requires = "promote_to")]
     pub promote_base: Option<String>,
     /// Path of the winner's file in the repository.
     #[arg(long, value_name = "PATH", requires = "promote_to")]
     pub promote_path: Option<String>,
+    /// Region of that file which the winner replaces, marked with `// region: NAME` and
+    /// `// endregion`. By default the whole file.
+    #[arg(long, value_name = "NAME", requires = "promote_path")]
+    pub promote_region: Option<String>,
     /// Key that identifies the request: repeating a request with its key makes no second run. By
     /// default each call makes a new run.
     #[arg(long, value_name = "KEY")]

@@ -199,5 +199,6 @@ fn promotion(args: &RunArgs) -> Result<Option<PromotionTarget>, Failure> {
         repository,
         base: args.promote_base.clone(),
         path: args.promote_path.clone(),
+        region: args.promote_region.clone(),
     }))
 }

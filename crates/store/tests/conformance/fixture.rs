@@ -108,6 +108,7 @@ pub fn target() -> PromotionTarget {
         repository: "/nowhere".to_owned(),
         base: None,
         path: None,
+        region: None,
     }
 }
 
