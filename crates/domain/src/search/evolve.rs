@@ -1,5 +1,5 @@
 //! The schedules of the methods that ask models: which slots are planned when, from which verdicts.
-//! [`methods`](super::methods) decides how each slot is bred.
+//! [`methods`] decides how each slot is bred.
 //!
 //! Verdicts are absorbed in the order of the slots, never in the order of their arrival, and every
 //! slot draws from a generator of its own, seeded by the run and the slot's place: the same seed
