@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use self::front_matter::Front;
+use crate::cleaning;
 use crate::digest::Digest;
 use crate::plan::{Configuration, LaunchPlan};
 use crate::problem::{Problem, Problems};
@@ -22,6 +23,8 @@ use crate::verdict::VerdictKind;
 pub const MAX_SOURCE_BYTES: usize = 256 << 10;
 const OPENING: &str = "/*---";
 const CLOSING: &str = "---*/";
+/// The most characters of a title or a hypothesis that are kept.
+const MAX_IDEA_CHARACTERS: usize = 4000;
 
 /// A parsed candidate.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +55,17 @@ pub struct Idea {
     pub gain: Option<[f64; 2]>,
 }
 
+impl Idea {
+    /// The idea with its texts on one clean line each.
+    pub fn cleaned(self) -> Self {
+        Self {
+            title: cleaning::clean_line(&self.title, MAX_IDEA_CHARACTERS),
+            hypothesis: cleaning::clean_line(&self.hypothesis, MAX_IDEA_CHARACTERS),
+            gain: self.gain,
+        }
+    }
+}
+
 /// The front matter's table that makes a candidate a step of a playbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -75,7 +89,8 @@ pub struct Expectation {
 }
 
 impl KernelSource {
-    /// Parses a candidate file; `file` is what problems call it.
+    /// Parses a candidate file; `file` is its name in problems. Characters that a reader cannot see are
+    /// removed, so that the compiler, people and models get the same text.
     ///
     /// # Errors
     /// Every defect of the text and of its front matter, each with line and column.
@@ -91,6 +106,7 @@ impl KernelSource {
         if let Some(offset) = text.find('\0') {
             return Err(Problem::at(file, &text, offset, "a NUL byte", "remove it").into());
         }
+        let text = cleaning::clean_source(&text);
         let front = find_front_matter(file, &text)?;
         let Front {
             mut plan,
@@ -108,7 +124,7 @@ impl KernelSource {
             body_offset,
             front,
             plan,
-            idea,
+            idea: idea.map(Idea::cleaned),
             step,
             expect,
             notes,

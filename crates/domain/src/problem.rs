@@ -8,6 +8,11 @@ use utoipa::ToSchema;
 
 use crate::cleaning;
 
+/// The most characters of a remedy.
+const MAX_REMEDY_CHARACTERS: usize = 2000;
+/// The most characters of a file's name.
+const MAX_FILE_CHARACTERS: usize = 400;
+
 /// One defect of an input text. Lines and columns count from 1; columns count characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Problem {
@@ -34,22 +39,22 @@ impl Problem {
     ) -> Self {
         let (line, column) = line_and_column(text, offset);
         Self {
-            file: file.to_owned(),
+            file: cleaning::clean_line(file, MAX_FILE_CHARACTERS),
             line,
             column,
             message: clean_message(message),
-            fix: fix.into(),
+            fix: remedy(fix),
         }
     }
 
     /// A defect of the file as a whole.
     pub fn whole(file: &str, message: impl Into<String>, fix: impl Into<String>) -> Self {
         Self {
-            file: file.to_owned(),
+            file: cleaning::clean_line(file, MAX_FILE_CHARACTERS),
             line: 0,
             column: 0,
             message: clean_message(message),
-            fix: fix.into(),
+            fix: remedy(fix),
         }
     }
 }
@@ -57,6 +62,11 @@ impl Problem {
 /// Cleans a message, because it may quote text that an untrusted author wrote.
 fn clean_message(message: impl Into<String>) -> String {
     cleaning::clean_line(&message.into(), cleaning::SENTENCE_CHARACTERS)
+}
+
+/// A remedy, cleaned. It may be long, because it may list the allowed values.
+fn remedy(fix: impl Into<String>) -> String {
+    cleaning::clean_line(&fix.into(), MAX_REMEDY_CHARACTERS)
 }
 
 impl fmt::Display for Problem {

@@ -8,24 +8,44 @@ const TRIGRAPH: &str = "??/";
 /// and a line end. GCC and EDG's front end, which NVRTC uses, overlook the blanks. None if `text`
 /// begins with something else.
 pub(crate) fn strip_splice(text: &str) -> Option<&str> {
-    let after = text
-        .strip_prefix('\\')
-        .or_else(|| text.strip_prefix(TRIGRAPH))?;
-    after
-        .trim_start_matches([' ', '\t', '\u{b}', '\u{c}'])
+    strip_backslash_splice(text).or_else(|| strip_line_end(text.strip_prefix(TRIGRAPH)?))
+}
+
+/// As [`strip_splice()`], where trigraphs mean nothing, as since C++17.
+fn strip_backslash_splice(text: &str) -> Option<&str> {
+    strip_line_end(text.strip_prefix('\\')?)
+}
+
+fn strip_line_end(text: &str) -> Option<&str> {
+    text.trim_start_matches([' ', '\t', '\u{b}', '\u{c}'])
         .strip_prefix('\n')
 }
 
+/// The treatment of trigraphs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Trigraphs {
+    /// Replaced, as before C++17.
+    Resolved,
+    /// Kept as they are.
+    Plain,
+}
+
 /// The logical lines of a text, each with the offset of its first physical line: physical lines are
-/// joined at line continuations, and the trigraph for `#` is resolved.
-pub(crate) fn logical_lines(text: &str) -> Vec<(usize, String)> {
+/// joined at line continuations, and the trigraph for `#` is resolved if trigraphs are.
+pub(crate) fn logical_lines(text: &str, trigraphs: Trigraphs) -> Vec<(usize, String)> {
+    let are_resolved = trigraphs == Trigraphs::Resolved;
+    let splice = if are_resolved {
+        strip_splice
+    } else {
+        strip_backslash_splice
+    };
     let mut lines = Vec::new();
     let (mut line, mut begins) = (String::new(), 0);
     let mut rest = text;
     while let Some(next) = rest.chars().next() {
-        if let Some(after) = strip_splice(rest) {
+        if let Some(after) = splice(rest) {
             rest = after;
-        } else if let Some(after) = rest.strip_prefix("??=") {
+        } else if let Some(after) = rest.strip_prefix("??=").filter(|_| are_resolved) {
             line.push('#');
             rest = after;
         } else {
@@ -49,7 +69,7 @@ mod tests {
     #[test]
     fn lines_are_joined_where_a_compiler_joins_them() {
         let joined = |text: &str| {
-            let lines = logical_lines(text).into_iter();
+            let lines = logical_lines(text, Trigraphs::Resolved).into_iter();
             lines.map(|(_, line)| line).collect::<Vec<_>>()
         };
         assert_eq!(joined("a\\\nb\nc"), ["ab", "c"]);
@@ -58,6 +78,7 @@ mod tests {
         assert_eq!(joined("a\\\n\\\nb\n"), ["ab", ""]);
         assert_eq!(joined("a\\b\nc"), ["a\\b", "c"]);
         assert_eq!(joined("??=define a"), ["#define a"]);
-        assert_eq!(logical_lines("a\\\nb\nc")[1].0, 5);
+        assert_eq!(logical_lines("a\\\nb\nc", Trigraphs::Plain)[1].0, 5);
+        assert_eq!(logical_lines("a??/\nb", Trigraphs::Plain).len(), 2);
     }
 }

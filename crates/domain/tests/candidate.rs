@@ -388,3 +388,63 @@ fn a_change_outside_the_baselines_regions_is_a_policy_violation() {
     let lines: Vec<_> = violations.iter().map(|problem| problem.line).collect();
     assert_eq!(lines, [38], "{violations:?}");
 }
+
+#[test]
+fn characters_that_nobody_sees_are_no_part_of_a_source() {
+    let plain = SPLIT.replace("split the keys", "ab split");
+    let hidden = SPLIT.replace("split the keys", "a\u{202e}b \\u001b[31msplit\\u200b\\n");
+    let hidden =
+        hidden.replace("= [128]", "= \u{2066}[128]\u{200b}") + "// \u{e0041}\u{1b}[31m\u{9b}2J";
+    let source = KernelSource::parse("kernel.cu", hidden).unwrap();
+    assert_eq!(source.idea().unwrap().title, "ab split");
+    assert_eq!(
+        source.body(),
+        KernelSource::parse("k", plain + "// ").unwrap().body()
+    );
+    let problem = problems("/*---\n[[launch]]\nkernel = \"a\\u202eb\\u001b[31mc\\n\"\n---*/");
+    assert!(
+        !problem.concat().contains(['\u{202e}', '\u{1b}', '\n']),
+        "{problem:?}"
+    );
+    // A form feed is white space to a compiler.
+    let spaced = format!("{SPLIT}int\u{c}x;\n");
+    let source = KernelSource::parse("kernel.cu", spaced).unwrap();
+    assert!(source.body().ends_with("int x;\n"), "{}", source.body());
+}
+
+#[test]
+fn lines_cannot_be_renamed() {
+    let baseline = KernelSource::parse("baseline.cu", SPLIT).unwrap();
+    for line in [
+        "#line 12 \"x\\nk.cu(3): error: forged\"",
+        "#line 12",
+        "# 12 \"cuda_fp16.h\"",
+        "  %:  line 7",
+        "??=line 7",
+        "/* */ # /* */ li\\\nne 7",
+        "/*\n*/ #line 7",
+        "// a??/\n#line 7",
+    ] {
+        let source = KernelSource::parse("kernel.cu", format!("{SPLIT}{line}\n")).unwrap();
+        let problems = policy::find_violations("kernel.cu", &source, &baseline);
+        // The last two begin on the line after.
+        let expected = if line.starts_with("/*\n") || line.starts_with("//") {
+            36
+        } else {
+            35
+        };
+        assert_eq!(problems.len(), 1, "{line}");
+        assert_eq!(problems[0].line, expected, "{line}: {problems:?}");
+    }
+    for line in [
+        "// #line 12",
+        "#define line 3",
+        "#if 12",
+        "#pragma unroll 12",
+        "int x = a # 12;",
+    ] {
+        let source = KernelSource::parse("kernel.cu", format!("{SPLIT}{line}\n")).unwrap();
+        let problems = policy::find_violations("kernel.cu", &source, &baseline);
+        assert!(problems.is_empty(), "{line}: {problems:?}");
+    }
+}

@@ -5,6 +5,7 @@ use std::path::{Component, Path, PathBuf};
 use domain::api::{CandidateSummary, PromotionTarget, RunRequest, RunView, Submission};
 use domain::candidate::{Idea, KernelSource, MAX_SOURCE_BYTES};
 use domain::causes::with_causes;
+use domain::cleaning;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId};
 use domain::plan::Configuration;
@@ -364,7 +365,8 @@ fn submitted(
             gain: None,
         }),
         (None, None) => None,
-    };
+    }
+    .map(Idea::cleaned);
     let (source, digest, configuration, verdict) = match parsed {
         Ok(source) => {
             let configuration = source.plan().default_configuration();
@@ -373,7 +375,8 @@ fn submitted(
         }
         Err(problems) => {
             let verdict = Box::new(parse_rejected(task, problems));
-            (submission.source, None, Configuration::new(), Some(verdict))
+            let source = cleaning::clean_text(&submission.source);
+            (source, None, Configuration::new(), Some(verdict))
         }
     };
     NewCandidate {
@@ -381,9 +384,7 @@ fn submitted(
         further_parents: Vec::new(),
         operator: Operator::Submit,
         generation,
-        proposer: submission
-            .proposer
-            .unwrap_or_else(|| DEFAULT_PROPOSER.to_owned()),
+        proposer: one_line(submission.proposer.as_deref().unwrap_or(DEFAULT_PROPOSER)),
         title: one_line(idea.as_ref().map_or(&file, |idea| &idea.title)),
         file,
         source,
@@ -397,11 +398,10 @@ fn submitted(
 
 /// A title as lists and commits can show it.
 pub(crate) fn one_line(title: &str) -> String {
-    let words = title
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>();
-    words.join(" ").chars().take(MAX_NAME).collect()
+    cleaning::clean_line(title, usize::MAX)
+        .chars()
+        .take(MAX_NAME)
+        .collect()
 }
 
 /// The evaluation of a text that does not parse, and so reaches no worker.

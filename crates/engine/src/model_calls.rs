@@ -9,6 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use domain::candidate::{Idea, KernelSource};
 use domain::causes::with_causes;
+use domain::cleaning;
 use domain::id::{CallId, RunId};
 use domain::model::{Message, Prompt, ReplyEnd, Speaker};
 use domain::problem::{Problem, Problems};
@@ -141,7 +142,7 @@ impl Engine {
             },
         };
         let reply = match llm.complete(&request).await {
-            Ok(reply) => reply,
+            Ok(reply) => cleaned(&reply),
             Err(error) => {
                 let reason = format!("failed to {}", with_causes(&error));
                 let again = wait(call.failures, &error);
@@ -317,6 +318,17 @@ impl Engine {
             seen: call.seen.clone(),
             reserved: ceiling,
         }))
+    }
+}
+
+/// The reply without characters that a reader does not see.
+fn cleaned(reply: &Reply) -> Reply {
+    let line = |text: &str| cleaning::clean_line(text, cleaning::SENTENCE_CHARACTERS);
+    Reply {
+        text: cleaning::clean_source(&reply.text.replace("\r\n", "\n")),
+        model: line(&reply.model),
+        request_id: reply.request_id.as_deref().map(line),
+        ..reply.clone()
     }
 }
 

@@ -2,22 +2,17 @@
 
 use std::fmt::Write as _;
 
-/// The text with every character replaced that would move the cursor, change colours or reverse
-/// the reading direction.
+use domain::cleaning;
+
+/// The text on one line, without what moves the cursor, changes colours, reverses the reading
+/// direction or shows nothing.
 pub fn plain(text: &str) -> String {
-    let harmful = |c: char| {
-        c.is_control()
-            || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-    };
-    text.chars()
-        .map(|c| if harmful(c) { '\u{fffd}' } else { c })
-        .collect()
+    cleaning::clean_line(text, usize::MAX)
 }
 
 /// The text on one line of at most `width` characters; what is cut ends in an ellipsis.
 pub fn line(text: &str, width: usize) -> String {
-    let joined = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let clean = plain(&joined);
+    let clean = plain(text);
     if clean.chars().count() <= width {
         return clean;
     }
@@ -76,9 +71,10 @@ mod tests {
     #[test]
     fn escape_sequences_and_reversals_do_not_reach_the_terminal() {
         assert_eq!(
-            plain("a\u{1b}[31mb\u{202e}c\n"),
-            "a\u{fffd}[31mb\u{fffd}c\u{fffd}"
+            plain("a\u{1b}[31mb\u{202e}c\u{200b}d\u{e0041}\ne"),
+            "abcd e"
         );
+        assert_eq!(line("a\u{1b}[31mb\u{202e}c\ne", 80), "abc e");
     }
 
     #[test]

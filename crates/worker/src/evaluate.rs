@@ -36,6 +36,7 @@ use std::time::{Duration, SystemTime};
 
 use domain::admission::Admission;
 use domain::candidate::KernelSource;
+use domain::cleaning;
 use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::health;
@@ -241,7 +242,8 @@ impl Evaluator {
         let ptx = self.ptx_before_promotion(&task, request, cancellation)?;
         context::add_shapes(&mut task, request, ptx.as_deref())?;
         let setup = Setup::new(self, request, task, cancellation)?;
-        pipeline::evaluate(&setup.context(progress))
+        let evaluation = pipeline::evaluate(&setup.context(progress))?;
+        Ok(cleaning::clean_message(&evaluation))
     }
 
     /// The PTX of a candidate that is to be promoted, whose numbers suggest shapes; none if it does not

@@ -34,6 +34,8 @@ fn b41_instructions_to_the_reader() {
         "b41-assembler-pragma.cu",
         "b41-assert.cu",
         "b41-names.cu",
+        "b41-line-directive.cu",
+        "b41-digits-between-words.cu",
     ] {
         let evaluation = bench().assert_announced(file);
         let whole = serde_json::to_string(&evaluation).expect("an evaluation is data");

@@ -1,6 +1,8 @@
 //! The labelled lines of a reply, such as `Name: ...` and `Thought: ...`, which describe its kernel
 //! in prose.
 
+use crate::cleaning;
+
 /// The longest title that is kept, characters.
 pub(super) const MAX_TITLE: usize = 120;
 /// The longest thought that is kept, characters.
@@ -73,14 +75,10 @@ fn label(line: &str) -> Option<(String, &str)> {
         .map(|word| (word, ""))
 }
 
-/// One line without control characters and Markdown's quotation marks, at most `limit`
-/// characters; none if nothing is left.
+/// One clean line without Markdown's quotation marks, at most `limit` characters; none if nothing is
+/// left.
 pub(super) fn tidy(text: &str, limit: usize) -> Option<String> {
-    let words: Vec<&str> = text
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect();
-    let line = words.join(" ");
+    let line = cleaning::clean_line(text, usize::MAX);
     let line = line.trim_matches(['*', '`', '"', '_', ' ']);
     (!line.is_empty()).then(|| line.chars().take(limit).collect())
 }

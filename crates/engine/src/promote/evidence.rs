@@ -2,6 +2,7 @@
 
 use domain::api::CandidateSummary;
 use domain::candidate::Idea;
+use domain::cleaning;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::{CandidateId, RunId};
@@ -157,11 +158,7 @@ pub(super) fn revert_message(candidate: CandidateId, commit: &str, reason: &str)
     )
 }
 
-/// Makes a title that git cannot read as a trailer.
+/// Makes a text that git cannot read as a trailer, and that shows all that it holds.
 fn one_line(text: &str) -> String {
-    let words = text
-        .split(|c: char| c.is_whitespace() || c.is_control())
-        .filter(|word| !word.is_empty())
-        .collect::<Vec<_>>();
-    words.join(" ")
+    cleaning::clean_line(text, usize::MAX)
 }

@@ -12,7 +12,7 @@ use utoipa::IntoParams;
 
 use super::App;
 use super::error::{AnyProblem, ApiError};
-use super::extract::{Body, Parameters};
+use super::extract::{Parameters, RawBody};
 use super::runs::RunFilter;
 
 /// The most entries of one leaderboard.
@@ -62,7 +62,7 @@ pub struct BoardFilter {
 )]
 pub async fn upload(
     State(app): State<App>,
-    Body(bundle): Body<Bundle>,
+    RawBody(bundle): RawBody<Bundle>,
 ) -> Result<impl IntoResponse, ApiError> {
     let task = Task::load(&bundle).map_err(ApiError::Invalid)?;
     let view = app

@@ -6,6 +6,7 @@ mod edge;
 mod events;
 mod evidence;
 mod fleet;
+mod hostile;
 mod runs;
 mod service;
 mod tls;

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use domain::cleaning;
+
 /// The bytes kept of each stream: half from its beginning, half from its end.
 pub const KEPT_BYTES: usize = 64 << 10;
 
@@ -36,12 +38,12 @@ impl Capture {
         format!("{head}\n[{} bytes left out]\n{tail}", self.dropped)
     }
 
-    /// The last line that is not empty, at most 400 characters of it, without control characters.
+    /// The last line that is not empty, cleaned, at most 400 characters of it: the process that wrote it
+    /// may have run candidate code.
     pub fn last_line(&self) -> Option<String> {
         let text = self.text();
         let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-        let clean = line.trim().chars().filter(|c| !c.is_control()).take(400);
-        Some(clean.collect())
+        Some(cleaning::clean_line(line, cleaning::SENTENCE_CHARACTERS))
     }
 }
 
@@ -56,6 +58,13 @@ mod tests {
         capture.push(b"two\n\n");
         assert_eq!(capture.text(), "one\ntwo\n\n");
         assert_eq!(capture.last_line().as_deref(), Some("two"));
+    }
+
+    #[test]
+    fn a_last_line_deceives_no_reader() {
+        let mut capture = Capture::default();
+        capture.push("a\u{1b}[2Jb\u{202e}c\u{200b}d\n".as_bytes());
+        assert_eq!(capture.last_line().as_deref(), Some("abcd"));
     }
 
     #[test]

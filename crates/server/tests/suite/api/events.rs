@@ -8,13 +8,13 @@ use insta::assert_snapshot;
 use super::service::Service;
 
 /// Events as a reader gets them.
-struct Reader {
+pub struct Reader {
     body: BodyDataStream,
     text: String,
 }
 
 impl Reader {
-    async fn open(service: &Service, run: RunId, query: &str, last: Option<i64>) -> Self {
+    pub async fn open(service: &Service, run: RunId, query: &str, last: Option<i64>) -> Self {
         let mut request = Request::get(format!("/api/v1/runs/{}/events{query}", run.uuid()));
         if let Some(last) = last {
             request = request.header("last-event-id", last);
@@ -44,7 +44,7 @@ impl Reader {
         }
     }
 
-    async fn up_to_verdict(&mut self) -> Vec<Event> {
+    pub async fn up_to_verdict(&mut self) -> Vec<Event> {
         let mut events = Vec::new();
         loop {
             events.push(self.next().await);
