@@ -97,10 +97,10 @@ fn run_with_reports(
     let mut warm: Option<LoadedImage<'_>> = None;
     for execution in &job.executions {
         // Every execution starts with its module's variables as the source initialises them, so that no result of an
-        // earlier execution is left in them. Only consecutive timed executions share a module, because otherwise the
-        // time would include the loading of the module.
-        let timed = is_timed(gpu, execution);
-        let module = match warm.take().filter(|_| timed) {
+        // earlier execution is left in them. Only consecutive scored executions of an image without such variables
+        // share a module, because otherwise the time would include the loading of the module.
+        let kept = job.keeps_image && execution.purpose == ExecutionPurpose::Score;
+        let module = match warm.take().filter(|_| kept) {
             Some(module) => Ok(module),
             None => LoadedImage::new(gpu, &image, &job.kernels),
         };
@@ -122,7 +122,7 @@ fn run_with_reports(
         let over = facts.fault.is_some();
         reply.executions.push(facts);
         if !over {
-            warm = timed.then_some(loaded);
+            warm = kept.then_some(loaded);
             // The pass and, unless it is kept, the module are dropped. An error of their release belongs to something
             // that ran, so its results cannot be trusted.
             driver::take_release_error()

@@ -25,6 +25,11 @@ pub struct RunJob {
     /// Kernels of ours that disturb the device, where executions ask for it.
     #[serde(default)]
     pub disturber: Option<RunnableImage>,
+    /// True if consecutive scored executions share one loaded image, because the time would otherwise
+    /// include its loading. False where the image has variables that a launch could write, so that they
+    /// have their initial values in every execution.
+    #[serde(default)]
+    pub keeps_image: bool,
     /// Host threads the emulated device may use.
     pub threads: u32,
     /// True if the counters of each source line are reported, too.

@@ -58,16 +58,21 @@ pub struct RunnableImage {
     pub stateful: bool,
 }
 
+impl Compiled {
+    /// Returns true if the image has variables that a launch could write. All global and managed
+    /// variables count, because an address can reach a kernel in ways that the PTX does not show.
+    pub fn is_stateful(&self) -> bool {
+        let mut variables = self.contents.variables.iter();
+        variables.any(|variable| variable.space == VariableSpace::Global || variable.managed)
+    }
+}
+
 impl From<&Compiled> for RunnableImage {
     fn from(compiled: &Compiled) -> Self {
-        let mut variables = compiled.contents.variables.iter();
         Self {
             image: compiled.image.clone(),
             kernels: compiled.kernels.clone(),
-            // Not only those that are known to be written: an address can reach a kernel in ways
-            // that a look at the PTX does not show.
-            stateful: variables
-                .any(|variable| variable.space == VariableSpace::Global || variable.managed),
+            stateful: compiled.is_stateful(),
         }
     }
 }

@@ -98,6 +98,7 @@ impl Bench {
             lines: false,
             one_by_one: false,
             disturber: None,
+            keeps_image: false,
         }
     }
 

@@ -75,6 +75,7 @@ pub(super) fn model(
         lines: false,
         one_by_one: false,
         disturber: None,
+        keeps_image: false,
     };
     let answer = host.run(&job, ALLOWED, cancellation);
     let answer = answer.map_err(|error| ModelError::Fault(error.into()))?;

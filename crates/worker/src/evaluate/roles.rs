@@ -120,6 +120,8 @@ impl Roles<'_> {
                     })
                     .collect(),
                 disturber: self.disturber.map(RunnableImage::from),
+                // Modelled times hold no loading.
+                keeps_image: self.host.is_unproved() && !image.is_stateful(),
                 threads: self.host.threads(),
                 lines: self.lines,
                 one_by_one: false,
@@ -441,6 +443,7 @@ pub(super) fn run_job_of(host: &Host, compiled: &Compiled, executions: Vec<Execu
         threads: host.threads(),
         lines: false,
         one_by_one: false,
+        keeps_image: false,
         disturber: None,
     }
 }

@@ -97,3 +97,34 @@ fn variables_that_a_task_lets_kernels_write_are_new_in_every_batch() {
     let found = timed(lab.evaluator(), &cheat);
     assert!(gains_nothing(&found), "{:?}", found.comparison);
 }
+
+#[test]
+fn variables_of_an_image_begin_anew_in_every_execution_whose_time_counts() {
+    let Some(lab) = lab() else { return };
+    let doubted = Evaluator::new(
+        lab.evaluator()
+            .host()
+            .clone()
+            .assumed_unproved(RepeatPolicy {
+                max_repeats: 1,
+                large_tensor_elements: 1 << 31,
+            }),
+    );
+    // Right where its counter begins at zero.
+    let usual = kernel(0);
+    let (head, body) = usual.split_once("extern").unwrap();
+    let counting = format!("{head}__device__ unsigned calls;\nextern{body}").replace(
+        "float sum = x[i];",
+        "float sum = atomicAdd(&calls, 1u) < N ? x[i] : 0.0f;",
+    );
+    assert!(counting.contains("atomicAdd"), "{counting}");
+    let mut counts = request(&counting);
+    let task = counts.task.files.get_mut("task.toml").unwrap();
+    task.push_str("[policy]\nmodule_state = \"allow\"\n");
+    let verdict = doubted
+        .unwrap()
+        .evaluate(&counts, |_| {}, &Cancellation::new().unwrap())
+        .unwrap()
+        .verdict;
+    assert!(verdict.acceptance().is_some(), "{verdict}");
+}
