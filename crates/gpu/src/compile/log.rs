@@ -5,6 +5,13 @@
 //! Therefore only the lines of messages are kept, without the text that a source can put into them. Lines after such
 //! text are skipped up to the echo that follows them. Messages of the assembler are read only from the part of the
 //! log that the assembler wrote.
+//!
+//! Headers of the toolchain advise their users with `#error` and `static_assert`, too. Such text is kept if the
+//! header's file has it at that place, because a source can give its own lines another name with `#line`, but cannot
+//! write to that file.
+
+use std::fs;
+use std::path::Path;
 
 use domain::cleaning;
 use domain::verdict::{Diagnostic, Severity};
@@ -19,7 +26,7 @@ const MAX_PART_BYTES: usize = 64 << 10;
 pub struct SourceFiles<'a> {
     /// The candidate.
     pub source: SourceFile<'a>,
-    /// Folders whose files may be named: the toolchain's headers and the task's.
+    /// Folders whose files may be named: the toolchain's headers first, then the task's.
     pub headers: &'a [&'a str],
     /// The PTX that the assembler refused, if the compiler produced PTX.
     pub refused_ptx: Option<&'a str>,
@@ -141,7 +148,11 @@ fn compiler_message(head: &Head<'_>, files: &SourceFiles<'_>) -> Option<Diagnost
     let (line, message) = if head.file == files.source.name {
         (Some(head.line), text.to_owned())
     } else if let Some(name) = header_name(head.file, files) {
-        (None, format!("{name}:{}: {text}", head.line))
+        let advice = advice(head, &head.text[text.len()..], files);
+        let advice = advice
+            .map(|advice| format!(": {advice}"))
+            .unwrap_or_default();
+        (None, format!("{name}:{}: {text}{advice}", head.line))
     } else {
         let message =
             "the compiler met this in a file that belongs neither to the toolchain nor to the task";
@@ -150,7 +161,15 @@ fn compiler_message(head: &Head<'_>, files: &SourceFiles<'_>) -> Option<Diagnost
     Some(Diagnostic {
         line,
         severity,
-        message,
+        message: without_folders(message, files),
+    })
+}
+
+/// A message with headers named as they are included, without the machine's folders.
+fn without_folders(message: String, files: &SourceFiles<'_>) -> String {
+    let folders = files.headers.iter();
+    folders.fold(message, |message, folder| {
+        message.replace(&format!("{folder}/"), "")
     })
 }
 
@@ -200,6 +219,29 @@ fn header_name<'a>(file: &'a str, files: &SourceFiles<'_>) -> Option<&'a str> {
             .filter(|rest| rest.starts_with('/'))
     })?;
     (!inside.split('/').any(|part| part == "..")).then(|| inside.trim_start_matches('/'))
+}
+
+/// The text of an `#error` or `static_assert` of a toolchain header, without its quotation marks; none if
+/// the header's file does not have it at that line.
+fn advice(head: &Head<'_>, payload: &str, files: &SourceFiles<'_>) -> Option<String> {
+    /// The most lines that a directive or an assertion extends over.
+    const MAX_LINES: usize = 8;
+    let toolchain = *files.headers.first()?;
+    let inside = header_name(head.file, files)?;
+    if !Path::new(head.file).starts_with(toolchain) {
+        return None;
+    }
+    let start = payload.find('"').map_or(0, |at| at + 1);
+    let words = payload[start..]
+        .trim_start_matches([':', ' '])
+        .trim_end()
+        .trim_end_matches('"');
+    let content = fs::read_to_string(Path::new(toolchain).join(inside)).ok()?;
+    let first = (head.line as usize).checked_sub(1)?;
+    let there: Vec<&str> = content.lines().skip(first).take(MAX_LINES).collect();
+    let bare = |text: &str| text.replace(|c: char| c.is_whitespace() || "\\\"".contains(c), "");
+    let (words_there, words_given) = (bare(&there.concat()), bare(words));
+    (!words_given.is_empty() && words_there.contains(&words_given)).then(|| words.to_owned())
 }
 
 /// Cuts the text that a source can choose freely: the words of `#error`, `#warning`,
@@ -366,6 +408,17 @@ mod tests {
             assert_eq!(found.len(), 1);
             assert!(!found[0].2.contains("root"), "{found:?}");
         }
+    }
+
+    #[test]
+    fn places_in_headers_are_named_as_they_are_included() {
+        let found = read(
+            "k.cu(4): error: \"f\" has already been declared (at line 9 of /opt/headers/a/b.h and /root/x/y.h)",
+        );
+        assert_eq!(
+            found[0].2,
+            "\"f\" has already been declared (at line 9 of a/b.h and (a path))"
+        );
     }
 
     #[test]
