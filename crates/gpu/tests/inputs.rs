@@ -8,7 +8,7 @@ use gpu::inputs;
 use proptest::prelude::*;
 
 const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
-const ALL: [Distribution; 14] = [
+const ALL: [Distribution; 15] = [
     Distribution::Normal,
     Distribution::Uniform,
     Distribution::Positive,
@@ -23,6 +23,7 @@ const ALL: [Distribution; 14] = [
     Distribution::Cancellation,
     Distribution::Huge,
     Distribution::Specials,
+    Distribution::Shifted,
 ];
 
 fn tensor(distribution: Distribution, dtype: Dtype, extents: &[u64], key: &str) -> TensorData {
@@ -235,6 +236,23 @@ fn one_draw_in_a_hundred_of_a_heavy_tail_is_large() {
     let large = drawn.iter().filter(|x| x.abs() > 10.0).count();
     assert!((800..1200).contains(&large), "{large}");
     assert!(drawn.iter().all(|x| x.is_finite()));
+}
+
+#[test]
+fn every_third_row_lies_far_below_zero_and_one_far_above() {
+    for dtype in FLOATS {
+        let drawn = values(Distribution::Shifted, dtype, &[30, 1000]);
+        let mut rows = [0; 3];
+        for row in drawn.chunks(1000) {
+            let centre = mean(row);
+            let kind = [-200.0, 0.0, 200.0]
+                .iter()
+                .position(|expected| (centre - expected).abs() < 2.0);
+            rows[kind.unwrap()] += 1;
+            assert!(row.iter().all(|x| (x - centre).abs() < 60.0), "{dtype}");
+        }
+        assert_eq!(rows, [10; 3], "{dtype}");
+    }
 }
 
 #[test]

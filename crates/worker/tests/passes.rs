@@ -74,14 +74,14 @@ fn a_sample_of_the_screen_has_every_distribution_on_the_largest_and_every_small_
         search.screen(Extent::All).unwrap(),
         search.screen(Extent::Sample).unwrap(),
     );
-    assert_eq!((all.len(), sample.len()), (13 * 4, 13 * 2));
+    assert_eq!((all.len(), sample.len()), (14 * 4, 14 * 2));
     let on = |case: &str| {
         let passes = sample.iter().filter(|pass| pass.case == case);
         passes
             .map(|pass| pass.distribution)
             .collect::<BTreeSet<_>>()
     };
-    assert_eq!(on("odd").len(), 13);
+    assert_eq!(on("odd").len(), 14);
     for case in ["single", "ragged", "starved"] {
         assert!(!on(case).is_empty(), "{case}");
     }
@@ -217,6 +217,10 @@ fn large_values_go_to_linear_inputs_and_to_one_other_at_a_time() {
             Distribution::Impulse => {
                 let struck = ["q", "k", "v"].map(|name| of(name) == Distribution::Impulse);
                 assert_eq!(struck, [false, false, true], "{pass:?}");
+            }
+            Distribution::Shifted => {
+                let shifted = ["q", "k", "v"].map(|name| of(name) == Distribution::Shifted);
+                assert!(!shifted[2] && shifted[0] != shifted[1], "{pass:?}");
             }
             Distribution::Huge => {
                 let huge = ["q", "k", "v"].map(|name| of(name) == Distribution::Huge);

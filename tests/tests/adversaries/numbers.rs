@@ -88,6 +88,16 @@ fn b09_zeros_at_one_value_of_a_dim() {
 }
 
 #[test]
+fn b52_a_maximum_that_begins_at_a_number() {
+    let file = "b52-maximum-from-a-number.cu";
+    let folder = lab::repository().join("kernels/softmax-f32");
+    let task = lab::task_in(&folder).expect("the task reads");
+    let verdict = bench().evaluate(&request(&task, file, read(file))).verdict;
+    assert_eq!(verdict.kind(), VerdictKind::IncorrectOutput, "{verdict}");
+    assert!(verdict.to_string().contains("shifted"), "{verdict}");
+}
+
+#[test]
 fn b10_answers_built_in() {
     bench().assert_all_announced(&[
         "b10-table-of-answers.cu",

@@ -93,7 +93,7 @@ pub(super) fn inputs(task: &Task) -> Vec<String> {
             format!("{}: {}", tensor.name, values.describe())
         });
     let further = Distribution::beyond_normal()
-        .filter(|kind| kind.applies(&task.contract))
+        .filter(|kind| kind.applies(task))
         .map(|kind| format!("{}: {}", kind.as_str(), kind.describe()));
     ordinary.chain(further).collect()
 }

@@ -5,7 +5,7 @@ use utoipa::ToSchema;
 
 use super::Key;
 use crate::dtype::Dtype;
-use crate::task::{Contract, Role};
+use crate::task::{Role, Task};
 
 /// A tensor's shape and how its content is made.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -107,6 +107,9 @@ distributions! {
     /// One input that the function is linear in is zero but for one element, which shows every
     /// output that depends on it and every other that should not.
     Impulse = "impulse",
+    /// Rows around -200, 0 or 200 with deviation 10, in one input that the function is not linear in, so
+    /// that all of a row is far from zero.
+    Shifted = "shifted",
 }
 
 impl Distribution {
@@ -129,12 +132,17 @@ impl Distribution {
             Self::Huge => "up to a quarter of the type's largest number, in one input",
             Self::Specials => "normal, with a few NaN and infinities in one input",
             Self::Impulse => "one input is zero but for one element",
+            Self::Shifted => "rows around -200, 0 or 200, deviation 10, in one input",
         }
     }
 
-    /// Returns true if the distribution provokes anything in a task with this contract.
-    pub fn applies(self, contract: &Contract) -> bool {
+    /// Returns true if the distribution provokes anything in this task.
+    pub fn applies(self, task: &Task) -> bool {
+        let contract = &task.contract;
         match self {
+            Self::Shifted => task.tensors.iter().any(|tensor| {
+                tensor.role != Role::Out && !contract.linear_in.contains(&tensor.name)
+            }),
             Self::Huge | Self::Impulse => !contract.linear_in.is_empty(),
             Self::Specials => !contract.specials_in.is_empty(),
             Self::Normal

@@ -315,7 +315,7 @@ impl<'a> Passes<'a> {
 
     /// Returns true if a distribution provokes anything in this task.
     fn applies(&self, distribution: Distribution) -> bool {
-        distribution.applies(&self.task.contract)
+        distribution.applies(self.task)
     }
 
     /// The small cases with ordinary values again: under another schedule, with the other layout of

@@ -68,6 +68,7 @@ impl<'a> DrawTargets<'a> {
             }
             Distribution::Huge | Distribution::Impulse => self.struck == name,
             Distribution::Specials => self.special == name,
+            Distribution::Shifted => self.sensitive == name,
             Distribution::Cancellation if self.any != name => return Distribution::Ties,
             Distribution::Cancellation
             | Distribution::Uniform
