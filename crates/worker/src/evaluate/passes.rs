@@ -206,6 +206,14 @@ impl<'a> Passes<'a> {
     /// # Errors
     /// A [`Problem`] of the task.
     pub fn sensitivity_checks(&self) -> Result<Vec<Pass>, Problem> {
+        self.sensitivity_checks_of(0)
+    }
+
+    /// The same with other elements for each round.
+    ///
+    /// # Errors
+    /// A [`Problem`] of the task.
+    pub fn sensitivity_checks_of(&self, round: u32) -> Result<Vec<Pass>, Problem> {
         let small = self.small_cases()?;
         let largest = small.last().expect("the smallest case counts as small");
         let original = self.ordinary(largest)?;
@@ -214,7 +222,10 @@ impl<'a> Passes<'a> {
             if tensor.role == Role::Out || !self.is_declared(&tensor.name) {
                 continue;
             }
-            let drawn = self.seed(&["struck", &largest.name, &tensor.name]);
+            let drawn = match round {
+                0 => self.seed(&["struck", &largest.name, &tensor.name]),
+                _ => self.seed(&["struck", &largest.name, &tensor.name, &round.to_string()]),
+            };
             let elements = tensor.elements();
             // Tails are where elements are forgotten.
             let at = match drawn % 4 {
