@@ -36,6 +36,17 @@ fn evaluate(task: &str, file: &str, stage: &[&str], times: usize) -> Result<()> 
     Ok(())
 }
 
+/// The task `mean-f32` in a folder of its own, with a part of its texts replaced.
+fn task_with(part: &str, replacement: &str) -> Result<tempfile::TempDir> {
+    let folder = tempfile::tempdir()?;
+    let source = lab::repository().join("tests/honest/mean-f32");
+    for name in ["baseline.cu", "reference.cu", "check.cu", "task.toml"] {
+        let text = std::fs::read_to_string(source.join(name))?;
+        std::fs::write(folder.path().join(name), text.replace(part, replacement))?;
+    }
+    Ok(folder)
+}
+
 #[test]
 fn a_mean_of_terms_that_cancel_is_confirmed() -> Result<()> {
     confirm("mean-f32", "warp-per-row.cu")
@@ -44,6 +55,14 @@ fn a_mean_of_terms_that_cancel_is_confirmed() -> Result<()> {
 #[test]
 fn a_kernel_with_thousands_of_instructions_in_each_thread_is_confirmed() -> Result<()> {
     confirm("mean-f32", "local-memory.cu")
+}
+
+/// Every thread of a grid walks over all rows, of which a case has many short ones.
+#[test]
+fn a_grid_whose_threads_walk_over_all_of_many_short_rows_is_accepted() -> Result<()> {
+    let folder = task_with("dims = { R = 7, C = 301 }", "dims = { R = 1009, C = 3 }")?;
+    let task = folder.path().to_str().context("a UTF-8 path")?;
+    evaluate(task, "tests/honest/mean-f32/grid-barrier.cu", &[], 1)
 }
 
 /// `FlashAttention-2` as it is published: weights between 0 and 1, rounded to f16 before the second
@@ -67,16 +86,8 @@ fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
 /// Loads of 16 bytes behind an unaligned head: the order of the sum depends on the alignment of the base.
 #[test]
 fn a_sum_whose_order_depends_on_the_alignment_of_its_base_is_confirmed() -> Result<()> {
-    let repository = lab::repository();
-    let folder = tempfile::tempdir()?;
-    for name in ["baseline.cu", "reference.cu", "check.cu", "task.toml"] {
-        let text = std::fs::read_to_string(repository.join("tests/honest/mean-f32").join(name))?;
-        // Bases of four bytes, where the order differs.
-        std::fs::write(
-            folder.path().join(name),
-            text.replace("align = 16", "align = 4"),
-        )?;
-    }
+    // Bases of four bytes, where the order differs.
+    let folder = task_with("align = 16", "align = 4")?;
     let task = folder.path().to_str().context("a UTF-8 path")?;
     let file = "tests/verdict-rates/mean-f32/kernels/wide-loads.cu";
     confirm_file(task, file, CONFIRMATIONS)

@@ -173,7 +173,7 @@ fn number<'p>(
             plan,
             save,
             beside,
-            budget: inputs.efforts.limit(&pass.case, plan, allowance),
+            budget: inputs.efforts.limit(pass, plan, allowance),
         });
     }
     Ok(numbered)

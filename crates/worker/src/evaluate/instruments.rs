@@ -191,8 +191,8 @@ fn check_emulated(
     let efforts = facts.merge(effort::measure_baseline(context, SCORE))?;
     let passes = context.passes();
     let passes = [passes.smoke()?, passes.screen(Extent::All)?].concat();
-    let numbered = number_from_zero(&passes, &candidate.plans, |case| {
-        efforts.limit(case, &candidate.plans[case], SCREEN)
+    let numbered = number_from_zero(&passes, &candidate.plans, |pass| {
+        efforts.limit(pass, &candidate.plans[&pass.case], SCREEN)
     });
     let (mut findings, mut unfinished, mut executions) = (Vec::new(), None, 0);
     facts.merge(Report::timed(context, "sanitize", |_| {
@@ -228,8 +228,8 @@ fn count_lines(
     let mut cases = Vec::new();
     for pass in &score_only(context)? {
         (context.progress)(&format!("profile {}", pass.case));
-        let one = number_from_zero(std::slice::from_ref(pass), &candidate.plans, |case| {
-            efforts.limit(case, &candidate.plans[case], SCORE)
+        let one = number_from_zero(std::slice::from_ref(pass), &candidate.plans, |pass| {
+            efforts.limit(pass, &candidate.plans[&pass.case], SCORE)
         });
         let mut launches = Ok(Vec::new());
         let ran = roles.run::<InstrumentEnd>(compiled, &one, SCORE, |made, reply| {

@@ -420,7 +420,7 @@ impl Reference<'_> {
 pub(super) fn number_from_zero<'p>(
     passes: &'p [Pass],
     plans: &'p Plans,
-    limit: impl Fn(&str) -> u64,
+    limit: impl Fn(&Pass) -> u64,
 ) -> Vec<NumberedPass<'p>> {
     let numbers = passes.iter().zip(0..);
     let numbered = numbers.map(|(pass, id)| NumberedPass {
@@ -429,7 +429,7 @@ pub(super) fn number_from_zero<'p>(
         plan: &plans[&pass.case],
         save: None,
         beside: None,
-        budget: limit(&pass.case),
+        budget: limit(pass),
     });
     numbered.collect()
 }

@@ -3,7 +3,8 @@
 //! being faster.
 //!
 //! The rule: a launch may execute 64 times the thread instructions of the baseline's whole execution on
-//! the case, or 32,768 for each thread that it launches, whichever is more.
+//! the case, or for each thread that it launches 32,768 and 128 times the largest extent of a tensor
+//! (8,192 at most), whichever is more.
 //!
 //! The baseline's work is counted once on the emulated device and kept in the data folder. On silicon
 //! nothing is counted; wall time bounds the work there.
@@ -31,6 +32,12 @@ const BASELINE_FACTOR: u64 = 64;
 /// times that. A grid of 2^15 threads that never end executes 2^30 instructions, which takes the
 /// emulated device a second.
 const PER_THREAD: u64 = 1 << 15;
+/// The further effort limit for each launched thread and element of the largest extent. Where every thread
+/// of a cooperative grid walks over all rows, 50 to 60 instructions add its part of a short row to the
+/// others of its block.
+const PER_STEP: u64 = 128;
+/// The most elements of the largest extent that count, so that endless loops end soon on long vectors.
+const MOST_STEPS: u64 = 1 << 13;
 /// The least effort limit of a case whose baseline is known: on a tiny case, starting a grid that fills
 /// the device is more work than the baseline does.
 const LEAST: u64 = 1 << 26;
@@ -42,12 +49,13 @@ const COUNTER: &str = "thread_instructions";
 pub(in crate::evaluate) struct Efforts(BTreeMap<String, u64>);
 
 impl Efforts {
-    /// Thread instructions that one launch of a candidate's plan may execute on a case. Where the
+    /// Thread instructions that one launch of a candidate's plan may execute in a pass. Where the
     /// baseline's work is not known, the stage's allowance stands in for its multiple.
-    pub fn limit(&self, case: &str, plan: &ResolvedPlan, allowance: RunLimits) -> u64 {
-        let per_thread = launched_threads(plan).saturating_mul(PER_THREAD);
-        self.multiple_of_baseline(case, allowance.instructions)
-            .max(per_thread.min(LARGE))
+    pub fn limit(&self, pass: &Pass, plan: &ResolvedPlan, allowance: RunLimits) -> u64 {
+        let extents = pass.tensors.iter().flat_map(|tensor| &tensor.extents);
+        let steps = extents.copied().max().unwrap_or(0);
+        self.multiple_of_baseline(&pass.case, allowance.instructions)
+            .max(multiple_of_threads(plan, steps))
     }
 
     /// The share of the limit that the baseline's work gives; `otherwise` where that is not known.
@@ -57,6 +65,12 @@ impl Efforts {
             work.saturating_mul(BASELINE_FACTOR).max(LEAST)
         })
     }
+}
+
+/// The share of the limit that the launched threads give, on a case with this largest extent.
+fn multiple_of_threads(plan: &ResolvedPlan, steps: u64) -> u64 {
+    let per_thread = PER_THREAD.saturating_add(PER_STEP * steps.min(MOST_STEPS));
+    launched_threads(plan).saturating_mul(per_thread).min(LARGE)
 }
 
 /// The threads of the plan's largest launch.
@@ -196,7 +210,6 @@ mod tests {
     use domain::plan::ResolvedLaunch;
 
     use super::*;
-    use crate::evaluate::context::SMOKE;
 
     /// A plan of one launch.
     fn plan(blocks: u32, threads: u32) -> ResolvedPlan {
@@ -216,11 +229,17 @@ mod tests {
 
     #[test]
     fn the_limit_grows_with_the_threads_of_a_launch_and_ends_at_what_a_score_case_may_execute() {
-        let efforts = Efforts(BTreeMap::from([("tiny".to_owned(), 1000)]));
-        let limit = |blocks, threads| efforts.limit("tiny", &plan(blocks, threads), SMOKE);
-        assert_eq!(limit(1, 32), LEAST);
+        let limit = |blocks, threads| multiple_of_threads(&plan(blocks, threads), 0);
+        assert_eq!(limit(1, 32), 32 * PER_THREAD);
         assert_eq!(limit(1009, 256), 1009 * 256 * PER_THREAD);
         assert_eq!(limit(u32::MAX, 1024), LARGE);
+    }
+
+    #[test]
+    fn the_limit_of_a_thread_grows_with_the_rows_that_it_may_walk_over() {
+        // 116 blocks of 256 threads, each of which takes 60 instructions for each of 1009 rows.
+        let limit = multiple_of_threads(&plan(116, 256), 1009);
+        assert!(limit > 116 * 256 * 1009 * 60, "{limit}");
     }
 
     #[test]
