@@ -7,7 +7,9 @@ mod memory;
 mod opcode;
 mod synchronise;
 
-pub(crate) use memory::{AtomicOp, CopyOp, Group, Leader, MemSpace, MemoryOp, NO_GROUP};
+pub(crate) use memory::{
+    AtomicOp, CopyOp, Group, Leader, MemSpace, MemoryOp, NO_GROUP, SharedRange,
+};
 pub(crate) use opcode::{Class, Compare, Op};
 pub(crate) use synchronise::{
     BarrierOp, BarrierReduce, MBarrierKind, MBarrierOp, Reach, ReduceKind, WarpKind, WarpOp,

@@ -13,6 +13,7 @@ mod logic;
 mod mbarrier;
 mod operands;
 pub(crate) mod schedule;
+mod shared_bounds;
 mod spread;
 mod storage;
 pub(crate) mod subroutine;
@@ -79,6 +80,8 @@ pub(crate) struct Lowering<'t> {
     constants: HashMap<(File, u64), VReg>,
     specials: HashMap<(File, Special), VReg>,
     addresses: HashMap<(usize, i64), VReg>,
+    /// Addresses in static shared memory by file, the beginning of their variable, and their own offset.
+    shared_addresses: HashMap<(File, u32, u64), VReg>,
     dynamic: HashMap<(File, i64), VReg>,
     shared_homes: HashMap<usize, Storage>,
     shared_names: Vec<(u32, u32, String)>,
@@ -144,6 +147,7 @@ impl<'t> Lowering<'t> {
             constants: HashMap::new(),
             specials: HashMap::new(),
             addresses: HashMap::new(),
+            shared_addresses: HashMap::new(),
             dynamic: HashMap::new(),
             shared_homes: HashMap::new(),
             shared_names: Vec::new(),

@@ -210,6 +210,12 @@ fn strong_reads_of_data_need_the_writers_release() {
                 "ld.volatile.SPACE.u32 %r10, DATA;",
                 true,
             ),
+            // The reader fences, so that only the release is missing.
+            (
+                "st.volatile.SPACE.u32 DATA, 7;",
+                "fence.acq_rel.gpu;\nld.SPACE.u32 %r10, DATA;",
+                true,
+            ),
             // Relaxed accesses are atomic, and no race.
             (
                 "st.relaxed.gpu.SPACE.u32 DATA, 7;",

@@ -33,7 +33,7 @@ pub(crate) struct MemoryOp {
     /// `ld.volatile` or `st.volatile`: ordered like a relaxed access, but no atomic object of the language.
     pub(crate) volatile: bool,
     /// A load whose value reaches no predicate, address or atomic, so that it is no flag that is polled; of the plain
-    /// loads those of device memory.
+    /// loads those of device memory, and of shared memory where a kernel stores to it by volatile stores.
     pub(crate) reads_data: bool,
     /// A load whose value a compare-and-swap compares with what is there.
     pub(crate) checked_by_swap: bool,
@@ -61,6 +61,30 @@ pub(crate) struct MemoryOp {
     pub(crate) follows: u32,
     /// Distance of a follower from the leader's address, in words.
     pub(crate) behind: i32,
+    /// The part of shared memory that the access may touch if its address lies there.
+    pub(crate) shared: SharedRange,
+}
+
+/// A range of a block's shared memory: a variable, or the whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SharedRange {
+    pub(crate) begin: u32,
+    /// The end, or `u32::MAX` for the end of the block's memory.
+    pub(crate) end: u32,
+}
+
+impl SharedRange {
+    pub(crate) const WHOLE: Self = Self {
+        begin: 0,
+        end: u32::MAX,
+    };
+
+    /// Returns true if accesses of `bytes` at `low..=high` stay inside, where the block has `size` bytes.
+    #[inline(always)]
+    pub(crate) fn contains(self, low: i64, high: i64, bytes: u32, size: u32) -> bool {
+        let end = i64::from(self.end.min(size));
+        low >= i64::from(self.begin) && low <= high && high <= end - i64::from(bytes)
+    }
 }
 
 /// The value of [`MemoryOp::leads`] and [`MemoryOp::follows`] for a load without a group.

@@ -13,8 +13,8 @@ use self::liveness::{Range, live};
 use super::{Detail, Lowering, UnsupportedInstruction, VReg, VirtualInst, load_groups};
 use crate::code::{
     AtomicOp, BarrierOp, BarrierReduce, CallOp, Class, CopyOp, Entry, File, Flow, GUARD_NOT, Inst,
-    Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NO_GROUP, NONE, Op, Program, Reach, SlotRef,
-    StackCopy, TensorOp, WarpOp,
+    Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NO_GROUP, NONE, Op, Program, Reach,
+    SharedRange, SlotRef, StackCopy, TensorOp, WarpOp,
 };
 use crate::tensor::{Matrix, TensorKind};
 
@@ -58,6 +58,12 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, UnsupportedI
         .iter()
         .map(|((_, bits), v)| (*v, *bits))
         .collect();
+    constants.extend(
+        lowering
+            .shared_addresses
+            .iter()
+            .map(|((_, _, bits), v)| (*v, *bits)),
+    );
     constants.extend(
         lowering
             .dynamic
@@ -226,6 +232,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, UnsupportedI
     }
     load_groups::find(&mut program, &lowering.code, &slot);
     super::data_reads::find(&mut program, &lowering);
+    super::shared_bounds::find(&mut program, &lowering, shared_end);
     Ok(program)
 }
 
@@ -307,6 +314,7 @@ fn table_entry(
             leads: NO_GROUP,
             follows: NO_GROUP,
             behind: 0,
+            shared: SharedRange::WHOLE,
         }
     };
     Some(match &draft.detail {
@@ -517,6 +525,7 @@ fn matrix_accesses(
         leads: NO_GROUP,
         follows: NO_GROUP,
         behind: 0,
+        shared: SharedRange::WHOLE,
     };
     vec![access; count]
 }

@@ -243,14 +243,21 @@ impl Lowering<'_> {
             }
         };
         let bits = (i64::from(at) + offset) as u64;
-        Ok(self.constant(
-            file,
-            if file == File::R32 {
-                bits & 0xffff_ffff
-            } else {
-                bits
-            },
-        ))
+        let bits = if file == File::R32 {
+            bits & 0xffff_ffff
+        } else {
+            bits
+        };
+        if !matches!(home, Storage::Shared(_)) {
+            return Ok(self.constant(file, bits));
+        }
+        // Not the register of an equal number: the variable of the address is looked up by it.
+        if let Some(v) = self.shared_addresses.get(&(file, at, bits)) {
+            return Ok(*v);
+        }
+        let v = self.new_register(file);
+        self.shared_addresses.insert((file, at, bits), v);
+        Ok(v)
     }
 
     /// The address register and byte offset of `[base+offset]`.

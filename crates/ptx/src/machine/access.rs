@@ -368,6 +368,11 @@ pub(crate) fn access(
     if warp.tainted {
         address_poison(exec, block, warp, op.address, request.mask, request.pc);
     }
+    let is_private = matches!(op.space, MemSpace::Local | MemSpace::Param);
+    let has_diverged = !warp.others.is_empty() || !warp.left_out.is_empty();
+    if has_diverged && request.want != Want::Load && !is_private {
+        super::warpwide::note_store(exec, block, warp, request.pc, request.mask);
+    }
     match op.space {
         MemSpace::Global | MemSpace::Const => global::access(exec, block, warp, request),
         MemSpace::Shared => shared::access(exec, block, warp, request),

@@ -1,5 +1,7 @@
 //! The state that the warps of one block share: shared memory, barriers, and the state of race detection.
 
+use std::collections::HashMap;
+
 use super::pattern::Shape;
 use crate::report::BlockWork;
 use crate::sync::{BlockOrder, Clock, Shadow};
@@ -44,9 +46,10 @@ pub(crate) struct Shared {
     pub(crate) index: u64,
     pub(crate) coordinates: [u32; 3],
     pub(crate) words: Vec<u32>,
-    /// A bit per byte, 32 bytes per word. The instruction that stored an uninitialised value is not kept, because a
-    /// finding names the line of the load.
+    /// A bit per byte, 32 bytes per word.
     pub(crate) valid: Vec<u32>,
+    /// Of bytes that an uninitialised value was stored to, the instruction that first read the value.
+    pub(crate) first_reads: HashMap<u32, u32>,
     /// Number of uninitialised bytes.
     pub(crate) invalid: u32,
     /// Version that changes whenever a byte becomes uninitialised; no two blocks of a launch share a value.
@@ -166,6 +169,11 @@ impl Shared {
         let end = offset + bytes;
         let mut at = offset;
         self.validity += u64::from(!valid);
+        if !valid && !self.first_reads.is_empty() {
+            for byte in offset..end {
+                self.first_reads.remove(&byte);
+            }
+        }
         while at < end {
             let shift = at % 32;
             let step = (32 - shift).min(end - at);
@@ -180,5 +188,12 @@ impl Shared {
             }
             at += step;
         }
+    }
+
+    /// The instruction that first read the uninitialised value in `bytes` at an offset; `reading` if that is the one
+    /// that reads them now.
+    pub(crate) fn first_read(&self, offset: u32, bytes: u32, reading: u32) -> u32 {
+        let mut found = (offset..offset + bytes).filter_map(|byte| self.first_reads.get(&byte));
+        found.next().copied().unwrap_or(reading)
     }
 }

@@ -112,6 +112,7 @@ pub(crate) fn issue(
                     // 16-byte copies may bypass the L1 cache, and which ones do is not recorded.
                     cached: false,
                     ordered: false,
+                    data: false,
                 };
                 reads_beside_others(exec, block, warp, reads, track, &offsets);
             }

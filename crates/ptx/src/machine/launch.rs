@@ -4,6 +4,7 @@
 mod barriers;
 mod stuck;
 
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use barriers::release_barriers;
@@ -66,6 +67,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         coordinates: [0; 3],
         words: vec![u32::MAX; bytes.div_ceil(4) + 1],
         valid: vec![0; bytes.div_ceil(32) + 1],
+        first_reads: HashMap::new(),
         invalid: launch.shared_bytes,
         validity: 0,
         bytes: launch.shared_bytes,
@@ -104,6 +106,7 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     ];
     shared.words.fill(u32::MAX);
     shared.valid.fill(0);
+    shared.first_reads.clear();
     shared.invalid = shared.bytes;
     shared.validity = (index + 1) << 32;
     if let Some(shadow) = &mut shared.shadow {

@@ -1,5 +1,7 @@
 //! The state of one warp: registers with their poison, and the fragments into which its lanes have diverged.
 
+use std::collections::HashMap;
+
 use super::poison::Poison;
 use crate::code::{File, SlotRef};
 
@@ -68,6 +70,13 @@ pub(crate) struct Warp {
     pub(crate) local: Vec<u32>,
     /// A bit per lane for each stack byte: whether it is initialised.
     pub(crate) local_valid: Vec<u32>,
+    /// Of stack bytes that an uninitialised value was stored to, by lane, the instruction that first read the value.
+    pub(crate) local_first_reads: HashMap<(usize, u64), u32>,
+    /// Stores that lanes executed while a fragment waited for them at a warp-wide instruction: that instruction, the
+    /// store, and the lanes.
+    pub(crate) ran_ahead: Vec<(u32, u32, u32)>,
+    /// The same of lanes that have exited without the instruction that waited for them.
+    pub(crate) left_out: Vec<(u32, u32, u32)>,
     /// The program counter of each lane's last block barrier.
     pub(crate) last_barrier: [u32; 32],
     /// Asynchronous copies in flight, and the number of copy groups that each lane has committed.
@@ -223,6 +232,10 @@ impl Warp {
                     // The fragment executes its instruction again, and finds all members there.
                     self.others[index].wait = Wait::Ready;
                     released = true;
+                    let (pc, missing) = (self.others[index].pc, members & !there);
+                    let ahead = self.ran_ahead.iter().filter(|seen| seen.0 == pc);
+                    let ahead = ahead.map(|(wait, store, lanes)| (*wait, *store, lanes & missing));
+                    self.left_out.extend(ahead.filter(|seen| seen.2 != 0));
                 }
             }
         }

@@ -47,6 +47,7 @@ fn wait_for_members(warp: &mut Warp, pc: u32, members: u32, barrier: bool) -> bo
     });
     warp.mask = mask;
     if wanted & !mask == 0 {
+        warp.ran_ahead.retain(|seen| seen.0 != pc);
         return true;
     }
     if barrier {
@@ -171,6 +172,50 @@ pub(crate) fn outside(exec: &mut Exec<'_>, block: &Shared, warp: &Warp, stranger
         position_text(exec.launch.program, pc)
     );
     let seen = exec.plain(FindingKind::InvalidOperands, pc, block, warp, lane, message);
+    let _ = exec.find(block, seen);
+}
+
+/// Remembers that lanes store while others wait for them at a warp-wide instruction before this one. Records a finding if
+/// the lanes that waited execute the same store later, because the others have then left that instruction out. Lanes that
+/// exit without such a store have returned early, and a member mask may name those.
+#[cold]
+#[inline(never)]
+pub(crate) fn note_store(exec: &mut Exec<'_>, block: &Shared, warp: &mut Warp, pc: u32, mask: u32) {
+    for other in &warp.others {
+        if let Wait::Warp {
+            members,
+            barrier: false,
+        } = other.wait
+            && members & mask != 0
+            && pc > other.pc
+        {
+            let seen = (other.pc, pc, members & mask);
+            if !warp.ran_ahead.contains(&seen) {
+                warp.ran_ahead.push(seen);
+            }
+        }
+    }
+    let skipped = warp.left_out.iter().find(|seen| seen.1 == pc);
+    let Some(&(wait, _, skipped)) = skipped else {
+        return;
+    };
+    let program = exec.launch.program;
+    if exec
+        .findings
+        .repeat(program, FindingKind::InvalidOperands, wait)
+    {
+        return;
+    }
+    let lane = skipped.trailing_zeros() as usize & 31;
+    let message = format!(
+        "the member mask of the warp-wide instruction at {} names lane {lane} (thread {:?}), which leaves it out and goes \
+         on to the store at {} like the other lanes",
+        position_text(program, wait),
+        exec.thread_of(warp, lane),
+        position_text(program, pc)
+    );
+    let kind = FindingKind::InvalidOperands;
+    let seen = exec.plain(kind, wait, block, warp, lane, message);
     let _ = exec.find(block, seen);
 }
 

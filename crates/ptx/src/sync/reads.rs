@@ -20,6 +20,9 @@ pub(crate) struct Reading<'a> {
     pub(crate) mask: u32,
     /// True if a compare-and-swap compares the values, so that atomics may change them meanwhile.
     pub(crate) checked_by_swap: bool,
+    /// True if the values reach no predicate, address or atomic, so that they are no flag that is polled. Only such
+    /// reads are compared with volatile stores.
+    pub(crate) data: bool,
 }
 
 /// A read that has not been transferred to the cells.
@@ -99,7 +102,8 @@ impl Shadow {
     #[inline(never)]
     fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
         let own = self.order.known(by.warp, by.warp);
-        if self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
+        let volatile = reading.data && !self.volatile_writes.is_empty();
+        if !volatile && self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
             return None;
         }
         let mut left = reading.mask;
@@ -119,6 +123,12 @@ impl Shadow {
                 let then = self.atomics.get(cell).copied().unwrap_or(0);
                 if found.is_none() && !reading.checked_by_swap && !self.passed(then, by.warp, own) {
                     found = self.find_unordered(then, self.atomic_pc[cell], thread, by);
+                }
+                if volatile && found.is_none() {
+                    let (then, pc) = self.volatile_writes[cell];
+                    found = self.find_unordered(then, pc, thread, by);
+                    found =
+                        found.filter(|(then, _)| self.polled.get(&(by.warp, cell)) != Some(then));
                 }
                 if let Some((then, pc)) = found {
                     return Some(self.conflict(lane as usize, then, pc, true, by));

@@ -17,6 +17,7 @@ fn reading(relative: &[u64; 32], lane: u32, offset: u32) -> Reading<'_> {
         bytes: 4,
         mask: 1 << lane,
         checked_by_swap: false,
+        data: false,
     }
 }
 

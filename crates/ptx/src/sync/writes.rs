@@ -132,11 +132,12 @@ impl Shadow {
         found
     }
 
-    /// Records a volatile store of a lane, which is compared only with volatile loads of data.
+    /// Records a volatile store of a lane, which is compared only with volatile and plain loads of data.
     pub(crate) fn volatile_write(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
         if self.volatile_writes.is_empty() {
             self.volatile_writes = vec![(0, 0); self.writes.len()];
         }
+        self.written.mark(offset, offset + bytes);
         let stamp = stamp(self.time, ONE, by.warp * 32 + lane as u32);
         for cell in self.cells(offset, bytes) {
             self.volatile_writes[cell] = (stamp, by.pc);

@@ -75,6 +75,8 @@ pub(crate) struct Reads {
     pub(crate) cached: bool,
     /// True if it is volatile, relaxed or acquiring in its block.
     pub(crate) ordered: bool,
+    /// True for a plain load whose value reaches no predicate, address or atomic.
+    pub(crate) data: bool,
 }
 
 impl Reads {
@@ -87,6 +89,7 @@ impl Reads {
             want: request.want,
             cached: request.want == Want::Load && !op.past_cache,
             ordered: op.ordered,
+            data: request.want == Want::Load && !op.ordered && op.reads_data,
         }
     }
 }
@@ -108,6 +111,7 @@ pub(crate) fn reads(
         want,
         cached,
         ordered,
+        data,
     } = reads;
     let parallel = exec.launch.parallel;
     if track.reads_matter {
@@ -139,7 +143,11 @@ pub(crate) fn reads(
     for lane in lanes(mask) {
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
-            if conflicts_with_read(mark, block, here, cached) && !is_ordered_store(exec, mark) {
+            let address = track.allocation.base() + 4 * word as u64;
+            let compares = |mark| {
+                !is_ordered_store(exec, mark) || (data && !block.order.has_polled(address, mark))
+            };
+            if conflicts_with_read(mark, block, here, cached) && compares(mark) {
                 found.get_or_insert((lane, mark));
             }
         }
@@ -237,7 +245,7 @@ pub(super) fn writes(
     }
 }
 
-/// Reports whether a mark is of a volatile store. Plain accesses beside one are not compared with it.
+/// Reports whether a mark is of a volatile store, with which of the plain accesses only loads of data are compared.
 fn is_ordered_store(exec: &Exec<'_>, mark: Mark) -> bool {
     let program = exec.launch.program;
     program
@@ -257,7 +265,8 @@ fn reads_data(exec: &Exec<'_>, pc: u32) -> bool {
     inst.op == Op::Load && is_data(inst.x)
 }
 
-/// Marks the words that a block writes by volatile stores, with which only volatile loads of data are compared.
+/// Marks the words that a block writes by volatile stores, with which only volatile and plain loads of data are
+/// compared.
 #[inline(never)]
 pub(super) fn note_volatile_writes(
     exec: &Exec<'_>,

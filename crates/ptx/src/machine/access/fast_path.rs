@@ -173,10 +173,11 @@ fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) 
 
 /// The byte range of a shared memory access, if it is in bounds and aligned.
 #[inline(always)]
-fn in_shared(block: &Shared, pattern: &Pattern, first: u64, bytes: u32) -> Option<(u32, u32)> {
+fn in_shared(block: &Shared, pattern: &Pattern, first: u64, op: &MemoryOp) -> Option<(u32, u32)> {
+    let bytes = op.bytes();
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
-    let inside = low >= 0 && low <= high && high <= i64::from(block.bytes) - i64::from(bytes);
+    let inside = op.shared.contains(low, high, bytes, block.bytes);
     if !inside || !pattern.aligned(first, bytes) {
         return None;
     }
@@ -219,7 +220,7 @@ pub(crate) fn load_shared<F: VectorOps>(
         return false;
     };
     let pattern = &mut exec.patterns[at.x];
-    let Some((begin, end)) = in_shared(block, pattern, first, bytes) else {
+    let Some((begin, end)) = in_shared(block, pattern, first, op) else {
         return false;
     };
     if !initialised(block, pattern, warp, first, (begin, end), bytes) {
@@ -240,6 +241,7 @@ pub(crate) fn load_shared<F: VectorOps>(
             bytes,
             mask: FULL,
             checked_by_swap: op.checked_by_swap,
+            data: op.reads_data,
         };
         let by = Accessor {
             warp: warp.index,
@@ -267,7 +269,7 @@ fn store_shared<F: VectorOps>(
         return false;
     };
     let pattern = &mut exec.patterns[at.x];
-    let Some((begin, end)) = in_shared(block, pattern, first, bytes) else {
+    let Some((begin, end)) = in_shared(block, pattern, first, op) else {
         return false;
     };
     if let Some(shadow) = &mut block.shadow {

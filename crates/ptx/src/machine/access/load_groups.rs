@@ -135,7 +135,7 @@ pub(super) fn check_followers(
         reach(pattern.low, group.low),
         reach(pattern.high, group.high),
     );
-    if low < 0 || low > high || high > i64::from(block.bytes) - i64::from(bytes) {
+    if !op.shared.contains(low, high, bytes, block.bytes) {
         return;
     }
     if state.version != pattern.version {

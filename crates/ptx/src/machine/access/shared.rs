@@ -11,7 +11,7 @@ use super::{
     Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, offsets_at,
     poison_loaded, read_element, write_element,
 };
-use crate::code::{MemoryOp, Op};
+use crate::code::{MemoryOp, Op, SharedRange};
 use crate::report::{Access, Space};
 use crate::sync::{Accessor, Reading};
 
@@ -31,7 +31,7 @@ pub(super) fn access(
     let first = pattern.observe(mask, request.list, bytes);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
-    if low < 0 || low > high || high > i64::from(block.bytes) - i64::from(bytes) {
+    if !op.shared.contains(low, high, bytes, block.bytes) {
         return outside(exec, block, warp, request, bytes);
     }
     if !pattern.aligned(first, bytes) {
@@ -71,6 +71,7 @@ pub(super) fn access(
                     bytes,
                     mask,
                     checked_by_swap: op.checked_by_swap,
+                    data: op.reads_data,
                 };
                 if let Some(conflict) = shadow.read(&reading, by) {
                     let place = (offsets[conflict.lane] as u32, bytes);
@@ -152,7 +153,11 @@ fn load_poison(
         warp.tainted = true;
         let invalid =
             |lane: usize, byte: u32| !block.is_valid(offsets[lane] as u32 + step + byte, 1);
-        poison_loaded(warp, op, part, (mask, bad), pc, invalid);
+        let origin = match lanes(bad).next() {
+            Some(lane) => block.first_read(offsets[lane] as u32 + step, op.element, pc),
+            None => pc,
+        };
+        poison_loaded(warp, op, part, (mask, bad), origin, invalid);
     }
 }
 
@@ -257,10 +262,11 @@ fn store(
             let place = ((offsets[conflict.lane] + step) as u32, op.element);
             exec.shared_race(conflict, by.pc, place, Want::Store, block, warp);
         }
-        let poisoned = if warp.tainted {
-            warp.poison.get(register).0 & mask
+        let (poisoned, origin) = if warp.tainted {
+            let (lanes, origin) = warp.poison.get(register);
+            (lanes & mask, origin)
         } else {
-            0
+            (0, 0)
         };
         if block.invalid == 0 && poisoned == 0 {
             continue;
@@ -278,6 +284,9 @@ fn store(
             let bytes = poisoned_bytes(warp.poison.bits(register, lane), op.element);
             for byte in 0..op.element {
                 block.set_valid(at + byte, 1, bytes >> byte & 1 == 0);
+                if bytes >> byte & 1 == 1 {
+                    block.first_reads.insert(at + byte, origin);
+                }
             }
         }
     }
@@ -292,16 +301,22 @@ fn outside(
     request: &Request<'_>,
     bytes: u32,
 ) -> Result<(), Fatal> {
-    let size = u64::from(block.bytes);
-    let lane = lanes(request.mask)
-        .find(|lane| request.list[*lane] > size || size - request.list[*lane] < u64::from(bytes))
-        .unwrap_or(0);
+    let program = exec.launch.program;
+    let range = program.memory[request.x].shared;
+    let is_outside = |lane: &usize| {
+        let at = request.list[*lane] as i64;
+        !range.contains(at, at, bytes, block.bytes)
+    };
+    let lane = lanes(request.mask).find(is_outside).unwrap_or(0);
+    // The variable that the address was computed from, if that is one of several.
+    let mut names = program.shared_names.iter();
+    let name = names.find(|(begin, ..)| range != SharedRange::WHOLE && *begin == range.begin);
     let access = Access {
         space: Space::Shared,
-        buffer: None,
+        buffer: name.map(|(.., name)| name.clone()),
         pointer: request.list[lane],
-        offset: request.list[lane] as i64,
-        buffer_bytes: Some(size),
+        offset: request.list[lane] as i64 - i64::from(range.begin),
+        buffer_bytes: Some(u64::from(range.end.min(block.bytes) - range.begin)),
         bytes,
     };
     fault::out_of_bounds(exec, block, warp, lane, access, request.want, request.pc)

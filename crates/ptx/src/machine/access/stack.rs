@@ -83,7 +83,7 @@ pub(super) fn local(
     for part in 0..op.count {
         let register = op.regs[part as usize];
         let step = u64::from(part * op.element);
-        let (poisoned, _) = if warp.tainted {
+        let (poisoned, origin) = if warp.tainted {
             warp.poison.get(register)
         } else {
             (0, 0)
@@ -108,6 +108,9 @@ pub(super) fn local(
                 for (byte, lanes) in valid.iter_mut().enumerate() {
                     *lanes = *lanes & !bit | if stored >> byte & 1 == 0 { bit } else { 0 };
                 }
+                for byte in (0..u64::from(op.element)).filter(|byte| stored >> byte & 1 == 1) {
+                    warp.local_first_reads.insert((lane, at + byte), origin);
+                }
             }
             let value = warp.lane(register, lane);
             let column = Column {
@@ -128,7 +131,15 @@ pub(super) fn local(
             warp.tainted |= bad != 0;
             if warp.tainted {
                 let not_there = |lane: usize, byte: u32| invalid[lane] >> byte & 1 == 1;
-                poison_loaded(warp, op, part, (mask, bad), pc, not_there);
+                let lane = lanes(bad).next().unwrap_or(0);
+                let mut read = (0..u64::from(op.element))
+                    .filter(|byte| bad != 0 && invalid[lane] >> byte & 1 == 1)
+                    .filter_map(|byte| {
+                        let at = list[lane] + step + byte;
+                        warp.local_first_reads.get(&(lane, at))
+                    });
+                let origin = read.next().copied().unwrap_or(pc);
+                poison_loaded(warp, op, part, (mask, bad), origin, not_there);
             }
         }
     }

@@ -1,5 +1,7 @@
 //! The initial state of a warp: its registers, constants and special registers.
 
+use std::collections::HashMap;
+
 use super::{Exec, WARP_SLOTS};
 use crate::code::{File, LaneMask, SlotRef, Special};
 use crate::machine::block::Shared;
@@ -36,6 +38,9 @@ impl Exec<'_> {
         warp.hold = 0;
         warp.cycles = 0;
         warp.local_valid.fill(0);
+        warp.local_first_reads.clear();
+        warp.ran_ahead.clear();
+        warp.left_out.clear();
         warp.last_barrier = [u32::MAX; 32];
         warp.copies.clear();
         warp.waits_at = None;
@@ -75,6 +80,9 @@ impl Exec<'_> {
             index,
             local: vec![u32::MAX; program.stack_bytes() as usize / 4 * 32],
             local_valid: vec![0; program.stack_bytes() as usize],
+            local_first_reads: HashMap::new(),
+            ran_ahead: Vec::new(),
+            left_out: Vec::new(),
             last_barrier: [u32::MAX; 32],
             copies: Vec::new(),
             copy_groups: [0; 32],
