@@ -10,13 +10,14 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use lab::verdicts::judgement::Judge;
 use lab::verdicts::mutation::{Kind, unchanged};
 use lab::verdicts::oracle::ensure_right;
-use lab::verdicts::subject::subjects;
+use lab::verdicts::subject::{Subject, subjects};
 use lab::verdicts::tally::{ItemResult, RatesRequest, Record, run, table};
 
 /// Evaluations at a time.
@@ -55,6 +56,51 @@ impl Arguments {
     }
 }
 
+/// Checks that the oracle takes every unchanged kernel for right, before it says anything of others. Returns their number.
+fn ensure_all_right(subjects: &[Subject], judges: &[Judge]) -> Result<usize> {
+    let bases = subjects
+        .iter()
+        .enumerate()
+        .flat_map(|(index, subject)| subject.kernels.keys().map(move |base| (index, base)))
+        .collect::<Vec<_>>();
+    let doubted = AtomicUsize::new(0);
+    let check = |judge: &Judge, (index, base): (usize, &String)| -> Result<()> {
+        let subject = &subjects[index];
+        let kernel = unchanged(subjects, index, base).context("the kernel exists")?;
+        let ptx = judge.compile(&kernel)?;
+        let ptx = ptx.with_context(|| format!("compile {}/{base}", subject.name))?;
+        if let Err(why) = ensure_right(subject, &kernel, &ptx, judge.limits()) {
+            eprintln!("the oracle doubts {}/{base}: {why}", subject.name);
+            doubted.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    };
+    let next = AtomicUsize::new(0);
+    let work = |judge: &Judge| {
+        while let Some(base) = bases.get(next.fetch_add(1, Ordering::SeqCst)) {
+            check(judge, *base)?;
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = judges
+            .iter()
+            .map(|judge| scope.spawn(move || work(judge)))
+            .collect();
+        threads.into_iter().try_for_each(|thread| {
+            let ended: Result<()> = thread
+                .join()
+                .expect("a thread of this function does not panic");
+            ended
+        })
+    })?;
+    ensure!(
+        doubted.into_inner() == 0,
+        "the oracle does not take every unchanged kernel for right"
+    );
+    Ok(bases.len())
+}
+
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::read()?;
     let subjects = subjects()?;
@@ -66,25 +112,13 @@ fn main() -> Result<ExitCode> {
         .map(|folder| Judge::new(folder.path()))
         .collect::<Result<Vec<_>>>()?;
 
-    // The oracle must take every unchanged kernel for right before it says anything of others.
-    let (mut kernels, mut doubted) = (0, 0);
-    for (index, subject) in subjects.iter().enumerate() {
-        for base in subject.kernels.keys() {
-            let kernel = unchanged(&subjects, index, base).context("the kernel exists")?;
-            let ptx = judges[0].compile(&kernel)?;
-            let ptx = ptx.with_context(|| format!("compile {}/{base}", subject.name))?;
-            if let Err(why) = ensure_right(subject, &kernel, &ptx, judges[0].limits()) {
-                eprintln!("the oracle doubts {}/{base}: {why}", subject.name);
-                doubted += 1;
-            }
-            kernels += 1;
-        }
-    }
-    ensure!(
-        doubted == 0,
-        "the oracle does not take every unchanged kernel for right"
+    let began = Instant::now();
+    let kernels = ensure_all_right(&subjects, &judges)?;
+    eprintln!(
+        "{:5} s {kernels} kernels of {} tasks are right",
+        began.elapsed().as_secs(),
+        subjects.len()
     );
-    eprintln!("{kernels} kernels of {} tasks are right", subjects.len());
 
     let known = std::fs::read_to_string(&arguments.list).unwrap_or_default();
     let known = known

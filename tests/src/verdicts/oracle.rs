@@ -4,6 +4,9 @@
 //! task's bounds, an input that changed, or outputs that depend on the schedule or on poison. Findings of the emulated
 //! machine, such as data races, are no evidence.
 
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
 use domain::candidate::KernelSource;
 use domain::device::Limits as DeviceLimits;
 use domain::plan::{Configuration, LaunchPlan, ResolvedArgument, ResolvedStep};
@@ -24,6 +27,8 @@ const COMFORTABLE: f64 = 0.75;
 const BUDGET: u64 = 1 << 28;
 /// Device memory of one execution, bytes.
 const MEMORY: u64 = 1 << 30;
+/// The number of the first question on a shape that a mutant names; those of the others begin at 0.
+const NAMED_TURN: usize = 10_000;
 /// Address space of a buffer before its first byte, so that its alignment can be chosen.
 const LEAD: u64 = 256;
 
@@ -102,12 +107,17 @@ struct Run<'a> {
 }
 
 /// Inputs of one shape with the right answer.
+#[derive(Debug)]
 struct Question {
     dims: Dims,
     law: Law,
     inputs: Vec<Vec<f64>>,
     answer: Answer,
 }
+
+/// The questions of a task that were drawn so far, because all kernels of the task get most of them.
+#[derive(Debug, Default)]
+pub struct Questions(Mutex<HashMap<(Dims, Law, u64), Arc<Question>>>);
 
 impl Run<'_> {
     fn examine(&mut self, mutant: &Mutant) -> Result<(), Stop> {
@@ -139,10 +149,13 @@ impl Run<'_> {
                 .expect("every task covers it");
             self.compare_conditions(&question, seeds)?;
         }
-        for (turn, dims) in shapes(&self.subject.task, &mutant.witnesses)
-            .iter()
-            .enumerate()
-        {
+        // Shapes that the mutant names come first, and change nothing about the others, so that kernels of one task
+        // share the questions.
+        let usual = shapes(&self.subject.task, &[]);
+        let mut named = shapes(&self.subject.task, &mutant.witnesses);
+        named.retain(|dims| !usual.contains(dims));
+        let named = named.iter().zip(NAMED_TURN..);
+        for (dims, turn) in named.chain(usual.iter().zip(0..)) {
             let laws: Vec<Law> = LAWS
                 .into_iter()
                 .filter(|law| covers(self.subject.name, *law))
@@ -202,10 +215,27 @@ impl Run<'_> {
     }
 
     /// Draws the inputs of a shape; none if the task's contract does not cover the law.
-    fn question(&self, dims: &Dims, law: Law, seed: u64) -> Option<Question> {
+    fn question(&self, dims: &Dims, law: Law, seed: u64) -> Option<Arc<Question>> {
         if !covers(self.subject.name, law) {
             return None;
         }
+        let known = || {
+            let known = self.subject.questions.0.lock();
+            known.expect("no thread panics with it")
+        };
+        let key = (dims.clone(), law, seed);
+        if let Some(question) = known().get(&key) {
+            return Some(Arc::clone(question));
+        }
+        let question = Arc::new(self.draw(dims, law, seed));
+        if seed < NAMED_TURN as u64 {
+            known().insert(key, Arc::clone(&question));
+        }
+        Some(question)
+    }
+
+    /// Draws the inputs of a shape and computes the answer.
+    fn draw(&self, dims: &Dims, law: Law, seed: u64) -> Question {
         let mut draws = Draws::of_item(0x6f72_6163_6c65, seed);
         let inputs: Vec<_> = self
             .subject
@@ -235,12 +265,12 @@ impl Run<'_> {
                 )
             })
             .collect();
-        Some(Question {
+        Question {
             answer: answer(self.subject.name, dims, &inputs),
             dims: dims.clone(),
             law,
             inputs,
-        })
+        }
     }
 
     /// Executes once and compares the output; returns its bytes.

@@ -11,7 +11,7 @@ use super::Draws;
 pub type Dims = BTreeMap<String, i64>;
 
 /// Laws of input values.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Law {
     /// Normal, deviation 1.
     Normal,

@@ -6,6 +6,8 @@ use std::path::Path;
 use anyhow::{Context as _, Result, anyhow};
 use domain::task::{Bundle, Task};
 
+use super::oracle::Questions;
+
 /// Folders of tasks, each with the folder that has its references.
 const TASKS: [(&str, &str); 7] = [
     ("mean-f32", "tests/honest/mean-f32"),
@@ -28,6 +30,8 @@ pub struct Subject {
     pub task: Task,
     /// Accepted kernels with the markers of sites, by file name.
     pub kernels: BTreeMap<String, String>,
+    /// The inputs and answers that the oracle drew so far.
+    pub questions: Questions,
 }
 
 impl Subject {
@@ -64,6 +68,7 @@ impl Subject {
             bundle,
             task,
             kernels,
+            questions: Questions::default(),
         })
     }
 }
