@@ -6,7 +6,7 @@ use domain::search::{Evolution, Schedule};
 
 use crate::llm::Models;
 
-const MOST_GENERATIONS: u32 = 10_000;
+const MOST_GENERATIONS: u32 = 100_000;
 const MOST_IN_FLIGHT: u32 = 256;
 const HOTTEST: f64 = 2.0;
 /// Below this a prompt has no room for the task and a kernel.

@@ -36,6 +36,8 @@ const LINES: usize = 60;
 const WORDS: usize = 400;
 /// Words in one thought.
 const THOUGHT: usize = 24;
+/// More generations than any part makes, and the most that a run may have.
+const GENERATIONS: u32 = 100_000;
 /// More trials than any part makes.
 const TRIALS: u32 = 1_000_000;
 const MODEL: Duration = Duration::from_secs(3);
@@ -289,7 +291,7 @@ impl Service {
 pub fn steady_request(in_flight: u32) -> RunRequest {
     let evolution = Evolution {
         schedule: Schedule::Steady { in_flight },
-        generations: TRIALS,
+        generations: GENERATIONS,
         ..Evolution::default()
     };
     RunRequest {
