@@ -22,6 +22,7 @@ const PAGES: [&str; 9] = [
     "verdicts.md",
     "models.md",
     "workers.md",
+    "monitoring.md",
     "http.md",
     "configuration.md",
     "troubleshooting.md",

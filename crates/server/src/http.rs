@@ -15,6 +15,7 @@ mod events;
 mod evidence;
 mod extract;
 mod failures;
+pub mod metrics;
 mod models;
 mod runs;
 mod service;
@@ -48,6 +49,7 @@ use utoipa_axum::routes;
 
 use access::{Access, Gate, Requirements};
 use error::ApiError;
+use metrics::Metrics;
 
 /// The longest a request may take that neither streams nor waits by design.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -70,6 +72,8 @@ pub struct App {
     pub data: PathBuf,
     /// The rule that decides if requests need tokens.
     pub access: Access,
+    /// Counts of requests and reports.
+    pub metrics: Metrics,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,
 }
@@ -130,9 +134,14 @@ pub fn router(app: App) -> Router {
         std::future::ready((json, description.clone()))
     };
     let access = app.access.clone();
+    let metrics = app.metrics.clone();
     routes
         .with_state(app)
         .route_layer(middleware::from_fn_with_state(gate, access::authorize))
+        .route_layer(middleware::from_fn_with_state(
+            metrics,
+            metrics::measure_request,
+        ))
         .route("/api/openapi.json", axum::routing::get(described))
         .method_not_allowed_fallback(async || ApiError::MethodNotAllowed)
         .fallback(dashboard::serve)
@@ -209,7 +218,15 @@ fn api() -> OpenApiRouter<App> {
     let all = prompt
         .merge(waiting)
         .layer(DefaultBodyLimit::max(BODY_LIMIT));
-    OpenApiRouter::with_openapi(Description::openapi()).nest("/api/v1", all)
+    // Outside the API's version, where supervisors and Prometheus look by default.
+    let watched = OpenApiRouter::new()
+        .routes(routes!(service::live))
+        .routes(routes!(service::ready))
+        .routes(routes!(metrics::metrics))
+        .layer(middleware::from_fn(in_time));
+    OpenApiRouter::with_openapi(Description::openapi())
+        .nest("/api/v1", all)
+        .merge(watched)
 }
 
 /// Routes whose bodies may be larger than others'.

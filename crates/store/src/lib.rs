@@ -25,6 +25,7 @@ mod leaderboards;
 mod promotions;
 mod rows;
 mod runs;
+mod service_counts;
 mod snapshot;
 mod tasks;
 mod texts;
@@ -56,6 +57,7 @@ pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeri
 pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use runs::{CreatedRun, NewRun};
+pub use service_counts::{JobCount, RunTotals, ServiceCounts};
 pub use snapshot::{RunOutline, Snapshot};
 pub use tasks::StoredTask;
 pub use views::{CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, Relatives};
@@ -159,6 +161,18 @@ impl Store {
     pub async fn close(&self) {
         self.read.close().await;
         self.write.close().await;
+    }
+
+    /// Reads one row.
+    ///
+    /// # Errors
+    /// The database cannot be read.
+    pub async fn ensure_readable(&self) -> Result<(), StoreError> {
+        query("SELECT checks FROM write_checks")
+            .fetch_one(&self.read)
+            .await
+            .context("check that the database can be read")?;
+        Ok(())
     }
 
     /// Writes one row and commits it, which fails while the disk is full or the database is held by

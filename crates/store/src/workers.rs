@@ -14,7 +14,7 @@ use crate::rows::{RowRef, json, micros};
 use crate::{Connection, Store, StoreError};
 
 /// Time for which a worker is listed after its last request.
-const LISTED: TimeDelta = TimeDelta::hours(1);
+pub(crate) const LISTED: TimeDelta = TimeDelta::hours(1);
 
 /// Faults in a row after which a worker gets no job for a while.
 pub const MAX_WORKER_FAULTS: u32 = 3;

@@ -22,6 +22,7 @@ use crate::data::{Data, Lock, WorkFolder};
 use crate::http::access::{Access, OwnSecrets};
 use crate::http::connections::{self, ConnectionLimits};
 use crate::http::guard::Unprotected;
+use crate::http::metrics::Metrics;
 use crate::http::tls::Certificates;
 use crate::http::{self, App};
 use crate::local_worker::{self, Filter, WorkerOptions};
@@ -223,12 +224,14 @@ impl Service {
         let closing = CancellationToken::new();
         lock.announce(&url).map_err(Failure::infrastructure)?;
 
+        let metrics = Metrics::default();
         let mut parts = Vec::new();
         for (listener, tls, access) in listeners {
             let app = App {
                 data: setup.data.root().to_owned(),
                 engine: engine.clone(),
                 access,
+                metrics: metrics.clone(),
                 closing: closing.clone(),
             };
             let serving = connections::serve(

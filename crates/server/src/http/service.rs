@@ -2,6 +2,7 @@
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::StatusCode;
 use domain::access::ChangePage;
 use domain::api::Health;
 use serde::Deserialize;
@@ -37,6 +38,23 @@ pub async fn health(State(app): State<App>) -> Result<Json<Health>, ApiError> {
         workers: load.workers,
         queued: load.queued,
     }))
+}
+
+/// Answers as long as the service runs. For supervisors that restart a program that does not answer.
+#[utoipa::path(get, path = "/livez", tag = "service", security(()), responses((status = 204, description = "The service runs"), AnyProblem))]
+pub async fn live() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+/// Answers 204 if the database can be read and the service is not stopping. For load balancers, which
+/// have no token. `/api/v1/health` also checks that the database can be written to.
+#[utoipa::path(get, path = "/readyz", tag = "service", security(()), responses((status = 204, description = "The service answers requests"), AnyProblem))]
+pub async fn ready(State(app): State<App>) -> Result<StatusCode, ApiError> {
+    if app.closing.is_cancelled() {
+        return Err(ApiError::Busy("the service is stopping".to_owned()));
+    }
+    app.engine.store().ensure_readable().await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Lists the changes that people asked for, the latest first: who, what and when. Work of workers is

@@ -179,6 +179,9 @@ pub async fn report(
         store.check_holder(job, &owner).await?;
     }
     let receipt = store.report(job, &report, app.engine.now()).await?;
+    if receipt == Receipt::Accepted {
+        app.metrics.count_report(&report.outcome);
+    }
     tracing::info!(lease.job = %job, lease.attempt = report.attempt, "report on {job}: {receipt:?}");
     Ok(Json(receipt))
 }

@@ -7,6 +7,7 @@ mod events;
 mod evidence;
 mod fleet;
 mod hostile;
+mod metrics;
 mod runs;
 mod service;
 mod tls;

@@ -22,6 +22,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use server::http::access::Access;
+use server::http::metrics::Metrics;
 use server::http::{App, router};
 use store::Store;
 use tempfile::TempDir;
@@ -68,6 +69,7 @@ impl Service {
             data: folder.path().to_owned(),
             engine: engine.clone(),
             access: access.clone(),
+            metrics: Metrics::default(),
             closing: closing.clone(),
         };
         let (running, stop) = (engine.clone(), closing.clone());
