@@ -222,6 +222,8 @@ fn clean_value(field: &str, value: &mut Value) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::String(_) if SOURCES.contains(&field) => {}
+        // Blanks stay as they are where nothing is to be cleaned: they may be part of a path.
+        Value::String(text) if printable(text, |_| None) == *text => {}
         Value::String(text) => *text = clean_line(text, usize::MAX),
         Value::Array(items) => items.iter_mut().for_each(|item| clean_value(field, item)),
         Value::Object(fields) => {
@@ -308,6 +310,14 @@ mod tests {
         }
         assert_eq!(clean_text("a\u{1b}[0mc\n\tb\u{202e}\r\n"), "ac\n\tb\n");
         assert_eq!(clean_line("abcdefgh", 6), "abc...");
+    }
+
+    #[test]
+    fn a_message_keeps_its_blanks_unless_something_hides_in_it() {
+        let mut body = serde_json::json!({ "repository": " /srv/a  b ", "title": "a  b\u{202e}" });
+        clean_body(&mut body);
+        let clean = serde_json::json!({ "repository": " /srv/a  b ", "title": "a b" });
+        assert_eq!(body, clean);
     }
 
     #[test]
