@@ -15,14 +15,13 @@ use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Finished, Lab, Process};
 
 /// The pages in the order in which a reader meets them.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 10] = [
     "install.md",
     "first-task.md",
     "ship.md",
     "verdicts.md",
     "models.md",
     "workers.md",
-    "deploy.md",
     "monitoring.md",
     "http.md",
     "configuration.md",
