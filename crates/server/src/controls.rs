@@ -129,7 +129,7 @@ mod tests {
         let confirmation = screening();
         for (told, control) in [
             (
-                "not finished: time was \u{fffd}[31mup",
+                "not finished: time was up",
                 Control::Unfinished { reason: reason() },
             ),
             (
@@ -137,7 +137,7 @@ mod tests {
                 Control::Level { screening: none },
             ),
             (
-                "CALLED FASTER by its screening: +2.00% (+2.00% to +2.00%); its confirmation did not: time was \u{fffd}[31mup",
+                "CALLED FASTER by its screening: +2.00% (+2.00% to +2.00%); its confirmation did not: time was up",
                 Control::Caught {
                     screening: screening(),
                     reason: reason(),

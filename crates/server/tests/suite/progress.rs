@@ -80,7 +80,7 @@ fn verdicts_and_promotions_are_lines_that_stay() {
         .collect();
     assert_snapshot!(lines.join("\n"), @r"
     #3 rows across warps: 8.00x, accepted, 10.00 us modelled  * best so far
-    back to the queue: the worker was lost�[2J
+    back to the queue: the worker was lost
     committed 0123456789ab on kernelwright-modelled/attention-f16/demo
     run completed: nothing left to try
     ");

@@ -152,6 +152,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     device: null,
     prescreen: null,
     drawn_shapes: null,
+    preconditions: null,
     toolchain: null,
     kernels: [],
     gates: [],

@@ -116,6 +116,7 @@ async fn a_run_is_created_once_for_each_key() {
         "temperature": 1.0
       },
       "id": "[id 0]",
+      "last_event": 1,
       "method": "external",
       "models": [],
       "name": "by hand",
