@@ -58,7 +58,7 @@ pub struct NewChange<'a> {
     pub actor: &'a str,
     /// The kind of request.
     pub request: &'a str,
-    /// What is to be changed.
+    /// The path of the request, which names the run, task or worker to be changed.
     pub subject: &'a str,
 }
 

@@ -48,7 +48,7 @@ pub struct CandidateRecord {
     pub confirmation: Option<Evaluation>,
 }
 
-/// What a candidate was bred from, and what was bred from it.
+/// The text of a candidate's primary parent, and the ids of its children.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Relatives {
     /// The primary parent's text.

@@ -114,7 +114,7 @@ pub struct ComparedLaunch {
     pub right: Option<OccupiedLaunch>,
 }
 
-/// What two evaluations say about times, resources and launches.
+/// Two evaluations side by side: their times, resources and launches.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ComparedEvaluations {
     /// The reason why their times do not compare; none where they do.

@@ -1,7 +1,7 @@
 //! Metrics in the text format that Prometheus scrapes, `OpenMetrics`.
 //!
-//! What the database knows is counted at each scrape, so that it is right after a restart and with
-//! any number of readers. Only requests and reports are counted in memory, from the service's start.
+//! Runs, jobs, workers, devices and calls are counted in the database at each scrape, so that their
+//! numbers are right after a restart and with any number of readers. Only requests and reports are counted in memory, from the service's start.
 
 use std::sync::atomic::AtomicU64;
 use std::time::Instant;

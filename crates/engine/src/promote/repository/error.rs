@@ -89,7 +89,7 @@ pub enum RepositoryError {
     NotAFile {
         /// The path.
         path: String,
-        /// What it is.
+        /// The kind of thing that it names, such as "a folder".
         what: &'static str,
     },
     /// The file belongs to another repository.

@@ -20,7 +20,7 @@ use crate::fixtures;
 /// Colours, a title of the terminal, another direction, nothing, a tag and the end of the line.
 const HOSTILE: &str =
     "a\u{1b}[31mb\u{1b}]0;t\u{7}c\u{202e}d\u{2066}e\u{200b}f\u{e0041}g\u{9b}2Jh\nerror: i\r\tj";
-/// What is left of it.
+/// [`HOSTILE`] after cleaning to one line.
 const CLEAN: &str = "abcdefgh error: i j";
 /// Fields of the API that hold texts of several lines.
 const OF_LINES: [&str; 6] = [
