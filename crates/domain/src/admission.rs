@@ -5,12 +5,16 @@
 //! passes them in. The thresholds of outputs are those with which METR filtered KernelBench. The
 //! separation leaves room for one limit between the errors of two precisions.
 
+mod advice;
+
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::task::{TensorPart, ToleranceClass};
 use crate::timing::CacheState;
 use crate::verdict::VerdictKind;
+
+pub use advice::advise;
 
 /// Draws of all inputs over which outputs must vary.
 pub const SEEDS: usize = 10;
@@ -36,6 +40,9 @@ pub struct Admission {
     pub results: Vec<RuleResult>,
     /// The least that each score case must move.
     pub floors: Vec<CaseFloor>,
+    /// What the author may have forgotten to state; no rule.
+    #[serde(default)]
+    pub advice: Vec<String>,
 }
 
 impl Admission {
@@ -89,7 +96,7 @@ pub enum AdmissionRule {
     Separation,
     /// A kernel that is right by no merit is turned away.
     ImpostorRejected,
-    /// The baseline is accepted.
+    /// The baseline is accepted, on many draws of the inputs.
     BaselineAccepted,
     /// The baseline, timed against itself, is no faster than itself.
     BaselineNoise,

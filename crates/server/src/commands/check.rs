@@ -205,7 +205,11 @@ fn report(admission: &Admission) -> String {
             line(&point.explanation, 400)
         ),
     };
-    text.push_str(&format!("\n{verdict}\n\n"));
+    text.push('\n');
+    for advice in &admission.advice {
+        text.push_str(&format!("advice     {}\n", line(advice, 400)));
+    }
+    text.push_str(&format!("{verdict}\n\n"));
     text
 }
 

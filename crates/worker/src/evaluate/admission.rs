@@ -5,6 +5,7 @@
 //! that will guard it.
 
 mod answers;
+mod draws;
 mod impostors;
 mod precision;
 mod record;
@@ -21,9 +22,9 @@ use domain::task::{Bundle, Case, Role, Task};
 use domain::verdict::Verdict;
 
 use super::Evaluator;
-use super::context::{Context, Setup};
+use super::context::{Context, Setup, add_shapes};
 use super::error::{EvaluateError, Stop};
-use super::passes::{Pass, Passes, elements};
+use super::passes::{Pass, Passes, SMALL_ELEMENTS, elements};
 use super::roles::Reference;
 use crate::cancel::Cancellation;
 
@@ -89,12 +90,15 @@ impl<'a> Examiner<'a> {
     fn decide(&self) -> Result<Admission, EvaluateError> {
         let task = self.task();
         let cases = self.choose_cases()?;
+        let mut searched = task.clone();
+        add_shapes(&mut searched, self.context.request, None)?;
         let mut admission = Admission {
             task: task.name.clone(),
             version: task.version,
             cases: cases.iter().map(|case| case.name.clone()).collect(),
             results: Vec::new(),
             floors: Vec::new(),
+            advice: admission::advise(&searched, SMALL_ELEMENTS),
         };
         (self.context.progress)("compile references and baseline");
         let images = match self.compile_images(&mut admission.results)? {
@@ -144,7 +148,10 @@ impl<'a> Examiner<'a> {
         (self.context.progress)("evaluate the baseline");
         let baseline = task.baseline.text().to_owned();
         let evaluation = self.evaluate_as_baseline("baseline.cu", baseline)?;
-        admission.results.push(baseline_point(&evaluation.verdict));
+        (self.context.progress)("draw the baseline's inputs again");
+        admission
+            .results
+            .push(self.check_baseline(&evaluation.verdict)?);
         admission.floors = self.compute_floors(&evaluation.verdict)?;
         admission
             .results
@@ -355,16 +362,5 @@ fn impostor_point(name: &str, verdict: &Verdict) -> RuleResult {
         limit: None,
         holds,
         explanation: format!("{verdict}{fix}"),
-    }
-}
-
-fn baseline_point(verdict: &Verdict) -> RuleResult {
-    RuleResult {
-        rule: AdmissionRule::BaselineAccepted,
-        subject: "baseline.cu".to_owned(),
-        found: None,
-        limit: None,
-        holds: verdict.acceptance().is_some(),
-        explanation: verdict.to_string(),
     }
 }

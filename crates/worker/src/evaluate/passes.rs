@@ -82,7 +82,7 @@ impl Pass {
     }
 
     /// Elements of all of its tensors.
-    fn elements(&self) -> u64 {
+    pub(super) fn elements(&self) -> u64 {
         let elements = self.tensors.iter().map(TensorData::elements);
         elements.fold(0, u64::saturating_add)
     }

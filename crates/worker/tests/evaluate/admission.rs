@@ -257,6 +257,45 @@ fn a_baseline_as_coarse_as_what_is_forbidden() {
 }
 
 #[test]
+fn a_baseline_that_is_wrong_on_few_draws() {
+    let Some(lab) = lab() else { return };
+    let mut files = elementwise("out", "2.0f * x[i]");
+    let baseline = files.get_mut("baseline.cu").unwrap();
+    let unlucky = "(__float_as_uint(x[0]) & 255) == 77 ? 1.0f : 2.0f * x[i]";
+    *baseline = baseline.replace("2.0f * x[i]", unlucky);
+    let admission = admit(&lab, files);
+    let refused = admission.results.iter().find(|point| !point.holds);
+    let refused = refused.expect("some draw meets the condition");
+    assert_eq!(refused.rule, AdmissionRule::BaselineAccepted);
+    // Its own evaluation, which decided alone before, accepts it.
+    let explanation = &refused.explanation;
+    assert!(
+        explanation.contains("rejected on one of 15 further draws"),
+        "{explanation}"
+    );
+    assert!(explanation.contains("y"), "{explanation}");
+}
+
+#[test]
+fn a_sound_task_is_told_the_margin_of_its_baseline_and_what_it_does_not_state() {
+    let Some(lab) = lab() else { return };
+    let admission = admit(&lab, elementwise("out", "2.0f * x[i]"));
+    let mut baseline = admission.results.iter();
+    let baseline = baseline.find(|point| point.rule == AdmissionRule::BaselineAccepted);
+    let baseline = baseline.unwrap();
+    assert!(
+        baseline.holds && baseline.limit == Some(1.0),
+        "{baseline:?}"
+    );
+    assert!(baseline.found.unwrap() < 1.0, "{baseline:?}");
+    let [advice] = admission.advice.as_slice() else {
+        panic!("{:?}", admission.advice);
+    };
+    let wanted = "no largest value is stated for N: ";
+    assert!(advice.starts_with(wanted), "{advice}");
+}
+
+#[test]
 fn an_answer_that_precision_does_not_touch() {
     let Some(lab) = lab() else { return };
     let admission = admit(&lab, elementwise("out", "x[i] > 0.0f ? 1.0f : -1.0f"));
