@@ -50,6 +50,7 @@ tasks! {
     rmsnorm_residual_f16: "rmsnorm-residual-f16",
     rope_f16: "rope-f16",
     scan_f32: "scan-f32",
+    softmax_f16: "softmax-f16",
     topk_f32: "topk-f32",
     transpose_f32: "transpose-f32",
 }
