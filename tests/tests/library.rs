@@ -39,6 +39,7 @@ macro_rules! tasks {
 }
 
 tasks! {
+    attention_decode_f16: "attention-decode-f16",
     conv2d_f32: "conv2d-f32",
     depthwise_conv_f16: "depthwise-conv-f16",
     gemm_f16: "gemm-f16",
