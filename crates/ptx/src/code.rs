@@ -179,6 +179,8 @@ pub(crate) struct TensorOp {
     pub(crate) stride: SlotRef,
     /// First of its entries in [`Program::memory`]: one per element a lane holds, or one for `ldmatrix`.
     pub(crate) memory: u32,
+    /// The end of its entries there.
+    pub(crate) memory_end: u32,
 }
 
 /// Special registers that are constant while a warp lives.

@@ -59,6 +59,24 @@ fn an_access_past_a_variable_into_its_neighbour_is_out_of_bounds() {
             "mov.u32 %r7, dynamic;\nadd.u32 %r7, %r7, %r2;\nst.shared.u32 [%r7+-4], 1;",
             OutOfBoundsWrite,
         ),
+        (
+            "cp.async.ca.shared.global [%r4+4], [%rd1], 4;",
+            OutOfBoundsWrite,
+        ),
+        (
+            "cp.async.ca.shared.global [%r6+-16], [%rd1], 16;",
+            OutOfBoundsWrite,
+        ),
+        // Rows of 16 bytes that begin in the last word of the variable, and one row too early.
+        (
+            "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r7}, [low+256];",
+            OutOfBoundsRead,
+        ),
+        (
+            "and.b32 %r7, %r1, 7;\nshl.b32 %r7, %r7, 4;\nadd.u32 %r7, %r5, %r7;\nldmatrix.sync.aligned.m8n8.x1.shared.b16 \
+             {%r8}, [%r7+-16];",
+            OutOfBoundsRead,
+        ),
     ] {
         let (_, found) = run(&format!("{begin}{body}"));
         let kinds: Vec<FindingKind> = found.iter().map(|finding| finding.kind).collect();
@@ -90,6 +108,12 @@ fn accesses_inside_the_variable_that_they_mean_are_no_finding() {
          %r3;\nadd.u32 %r8, %r3, %r8;\nst.shared.u32 [%r8], %r1;",
         "mov.u32 %r7, dynamic;\nadd.u32 %r7, %r7, %r2;\nst.shared.u32 [%r7], 1;",
         "cvt.u64.u32 %rd12, %r6;\ncvta.shared.u64 %rd13, %rd12;\nst.u32 [%rd13], %r1;",
+        "cp.async.ca.shared.global [%r4], [%rd9], 4;\ncp.async.wait_all;",
+        "st.shared.u32 [%r6], 1;\nbar.sync 0;\nand.b32 %r7, %r1, 7;\nshl.b32 %r7, %r7, 4;\nadd.u32 %r7, %r5, %r7;\n\
+         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r7+128];",
+        // Lanes beyond the first eight name no row that is read.
+        "st.shared.u32 [%r6], 1;\nbar.sync 0;\nand.b32 %r7, %r1, 31;\nshl.b32 %r7, %r7, 5;\nadd.u32 %r7, %r5, %r7;\n\
+         ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r8}, [%r7];",
     ] {
         let (_, found) = run(&format!("{begin}{body}"));
         assert!(found.is_empty(), "{body}: {found:#?}");

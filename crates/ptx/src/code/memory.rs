@@ -146,4 +146,6 @@ pub(crate) struct CopyOp {
     pub(crate) source_bytes: SlotRef,
     /// Predicate that makes the copy write zeros.
     pub(crate) ignore: SlotRef,
+    /// The part of shared memory that the copy may write.
+    pub(crate) target: SharedRange,
 }

@@ -356,6 +356,7 @@ fn table_entry(
                 bytes: *bytes,
                 source_bytes: s(2),
                 ignore: s(3),
+                target: SharedRange::WHOLE,
             },
         ),
         Detail::Warp { kind, negated } => push(
@@ -436,6 +437,7 @@ fn table_entry(
             program
                 .memory
                 .extend(matrix_accesses(*kind, *space, draft, slot));
+            let end = program.memory.len() as u32;
             push(
                 &mut program.tensor,
                 TensorOp {
@@ -448,6 +450,7 @@ fn table_entry(
                     offset: *offset,
                     stride: s(1),
                     memory: first,
+                    memory_end: end,
                 },
             )
         }

@@ -28,7 +28,8 @@ impl Source {
     }
 }
 
-/// Sets the bounds of each load, store and atomic whose address was computed from one variable of shared memory.
+/// Sets the bounds of each load, store, atomic, asynchronous copy and matrix access whose address in shared memory was
+/// computed from one variable.
 /// `dynamic_begin` is the offset of the launch's dynamic shared memory.
 pub(super) fn find(program: &mut Program, lowering: &Lowering<'_>, dynamic_begin: u32) {
     let variables = program.shared_names.iter().map(|(begin, size, _)| {
@@ -44,9 +45,6 @@ pub(super) fn find(program: &mut Program, lowering: &Lowering<'_>, dynamic_begin
         sources = propagate(lowering, dynamic_begin, Source::Unclear);
     }
     for (inst, lowered) in lowering.code.iter().zip(&program.code) {
-        if !matches!(inst.detail, Detail::Memory(_) | Detail::Atomic(..)) {
-            continue;
-        }
         let address = inst
             .s
             .first()
@@ -56,7 +54,19 @@ pub(super) fn find(program: &mut Program, lowering: &Lowering<'_>, dynamic_begin
                 .clone()
                 .find(|range| range.begin == begin && range.end > begin)
         {
-            program.memory[lowered.x as usize].shared = range;
+            let index = lowered.x as usize;
+            match &inst.detail {
+                Detail::Memory(_) | Detail::Atomic(..) => program.memory[index].shared = range,
+                Detail::Copy { .. } => program.copies[index].target = range,
+                Detail::Tensor { .. } => {
+                    let tensor = &program.tensor[index];
+                    let accesses = tensor.memory as usize..tensor.memory_end as usize;
+                    for access in &mut program.memory[accesses] {
+                        access.shared = range;
+                    }
+                }
+                _ => {}
+            }
         }
     }
 }

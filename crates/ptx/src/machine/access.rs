@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub(crate) use between::{Reads, reads as reads_beside_others};
 pub(crate) use fault::{out_of_bounds, outside_global};
+pub(crate) use shared::outside_access;
 pub(crate) use stack::copy_on_stack;
 
 use super::block::Shared;

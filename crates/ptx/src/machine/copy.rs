@@ -2,8 +2,8 @@
 //! destination is poisoned, so that a missing or early wait is found.
 
 use super::access::{
-    Reads, Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_global,
-    reads_beside_others,
+    Reads, Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_access,
+    outside_global, reads_beside_others,
 };
 use super::block::Shared;
 use super::exec::{Exec, Fatal, Track};
@@ -11,7 +11,7 @@ use super::traffic::MemoryPath;
 use super::warp::{PendingCopy, Warp};
 use crate::code::SlotRef;
 use crate::memory::window;
-use crate::report::{Access, FindingKind, Space};
+use crate::report::FindingKind;
 use crate::sync::Accessor;
 
 /// Starts the copies of a mask's lanes.
@@ -53,15 +53,9 @@ pub(crate) fn issue(
     for lane in lanes(mask) {
         let bytes = u64::from(op.bytes);
         let (target, source) = (to[lane], from[lane]);
-        if target > u64::from(block.bytes) || u64::from(block.bytes) - target < bytes {
-            let access = Access {
-                space: Space::Shared,
-                buffer: None,
-                pointer: target,
-                offset: target as i64,
-                buffer_bytes: Some(u64::from(block.bytes)),
-                bytes: op.bytes,
-            };
+        let at = target as i64;
+        if !op.target.contains(at, at, op.bytes, block.bytes) {
+            let access = outside_access(exec, block, op.target, target, op.bytes);
             return out_of_bounds(exec, block, warp, lane, access, Want::Store, pc);
         }
         if (target | source) & (bytes - 1) != 0 {

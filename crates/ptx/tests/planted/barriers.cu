@@ -133,3 +133,10 @@ extern "C" __global__ void one_warp_more_than_is_expected(const int* a, int* b, 
     asm volatile("bar.sync 3, 64;" ::: "memory");  // BUG deadlock
     out[threadIdx.x] = 0;
 }
+
+// block 32
+extern "C" __global__ void lanes_pass_over_the_shuffle(const int* a, int* b, int* out, int n) {
+    int value = a[threadIdx.x];
+    if (threadIdx.x < 24) value += __shfl_xor_sync(0xffffffff, value, 1);  // BUG invalid_operands
+    out[threadIdx.x] = value;
+}

@@ -133,3 +133,48 @@ extern "C" __global__ void accumulators_start_with_garbage(const int* a, int* b,
     wmma::mma_sync(fc, fa, fb, fc);
     wmma::store_matrix_sync(reinterpret_cast<float*>(out), fc, 16, wmma::mem_row_major);
 }
+
+// block 64
+extern "C" __global__ void copies_into_the_next_array(const int* a, int* b, int* out, int n) {
+    __shared__ int left[64];
+    __shared__ int right[64];
+    right[threadIdx.x] = a[64 + threadIdx.x];
+    __syncthreads();
+    __pipeline_memcpy_async(&left[threadIdx.x + 4], &a[threadIdx.x], 4);  // BUG out_of_bounds_write
+    __pipeline_commit();
+    __pipeline_wait_prior(0);
+    __syncthreads();
+    out[threadIdx.x] = left[threadIdx.x % 60 + 4] + right[63 - threadIdx.x];
+}
+
+// block 32
+extern "C" __global__ void fragment_begins_a_row_too_late(const int* a, int* b, int* out, int n) {
+    __shared__ __align__(32) half left[16 * 16];
+    __shared__ __align__(32) half right[16 * 16];
+    for (int i = threadIdx.x; i < 256; i += 32) left[i] = right[i] = __int2half_rn(a[i] % 8);
+    __syncwarp();
+    wmma::fragment<wmma::matrix_a, 16, 16, 16, half, wmma::row_major> fa;
+    wmma::fragment<wmma::matrix_b, 16, 16, 16, half, wmma::col_major> fb;
+    wmma::fragment<wmma::accumulator, 16, 16, 16, float> fc;
+    wmma::fill_fragment(fc, 0.0f);
+    wmma::load_matrix_sync(fa, left + 16, 16);  // BUG out_of_bounds_read
+    wmma::load_matrix_sync(fb, right, 16);
+    wmma::mma_sync(fc, fa, fb, fc);
+    __shared__ __align__(32) float sums[16 * 16];
+    wmma::store_matrix_sync(sums, fc, 16, wmma::mem_row_major);
+    __syncwarp();
+    for (int i = threadIdx.x; i < 256; i += 32) out[i] = static_cast<int>(sums[i]);
+}
+
+// block 32
+extern "C" __global__ void rows_of_a_matrix_run_into_the_next_array(const int* a, int* b, int* out, int n) {
+    __shared__ __align__(16) half left[8 * 8];
+    __shared__ __align__(16) half right[8 * 8];
+    for (int i = threadIdx.x; i < 64; i += 32) left[i] = right[i] = __int2half_rn(a[i] % 8);
+    __syncwarp();
+    const int row = threadIdx.x % 8 + 1;
+    unsigned found;
+    asm volatile("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%0}, [%1];"  // BUG out_of_bounds_read
+                 : "=r"(found) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(left + row * 8))) : "memory");
+    out[threadIdx.x] = found + __half2int_rn(right[threadIdx.x]);
+}

@@ -116,3 +116,22 @@ extern "C" __global__ void input_is_changed(const int* a, int* b, int* out, int 
         const_cast<int*>(a)[i] = 0;
     }
 }
+
+// block 64
+extern "C" __global__ void row_runs_into_the_next_array(const int* a, int* b, int* out, int n) {
+    __shared__ int left[64];
+    __shared__ int right[64];
+    right[threadIdx.x] = a[threadIdx.x];
+    __syncthreads();
+    left[threadIdx.x + 1] = a[64 + threadIdx.x];  // BUG out_of_bounds_write
+    __syncthreads();
+    out[threadIdx.x] = left[threadIdx.x / 2 + 1] + right[63 - threadIdx.x];
+}
+
+// block 64
+extern "C" __global__ void garbage_goes_through_a_tile(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    tile[threadIdx.x] = b[threadIdx.x];  // BUG uninitialised_store
+    __syncthreads();
+    out[threadIdx.x] = tile[63 - threadIdx.x] + a[threadIdx.x];
+}

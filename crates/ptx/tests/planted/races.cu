@@ -248,3 +248,11 @@ extern "C" __global__ void told_through_device_memory_without_a_fence(const int*
         out[1] = out[3];  // BUG global_race
     }
 }
+
+// block 64
+extern "C" __global__ void plain_read_beside_volatile_writes(const int* a, int* b, int* out, int n) {
+    __shared__ int tile[64];
+    volatile int* shown = tile;
+    shown[threadIdx.x] = a[threadIdx.x];  // OTHER
+    out[threadIdx.x] = tile[63 - threadIdx.x];  // BUG shared_race
+}

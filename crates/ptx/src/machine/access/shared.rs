@@ -308,16 +308,28 @@ fn outside(
         !range.contains(at, at, bytes, block.bytes)
     };
     let lane = lanes(request.mask).find(is_outside).unwrap_or(0);
-    // The variable that the address was computed from, if that is one of several.
-    let mut names = program.shared_names.iter();
+    let access = outside_access(exec, block, range, request.list[lane], bytes);
+    fault::out_of_bounds(exec, block, warp, lane, access, request.want, request.pc)
+}
+
+/// An access outside the part of shared memory that it may touch, which is named if it is one of several variables.
+#[cold]
+#[inline(never)]
+pub(crate) fn outside_access(
+    exec: &Exec<'_>,
+    block: &Shared,
+    range: SharedRange,
+    address: u64,
+    bytes: u32,
+) -> Access {
+    let mut names = exec.launch.program.shared_names.iter();
     let name = names.find(|(begin, ..)| range != SharedRange::WHOLE && *begin == range.begin);
-    let access = Access {
+    Access {
         space: Space::Shared,
         buffer: name.map(|(.., name)| name.clone()),
-        pointer: request.list[lane],
-        offset: request.list[lane] as i64 - i64::from(range.begin),
+        pointer: address,
+        offset: address as i64 - i64::from(range.begin),
         buffer_bytes: Some(u64::from(range.end.min(block.bytes) - range.begin)),
         bytes,
-    };
-    fault::out_of_bounds(exec, block, warp, lane, access, request.want, request.pc)
+    }
 }
