@@ -32,8 +32,8 @@ pub use run::{
 };
 pub use tensor::{Alteration, Distribution, TensorData};
 pub use time::{
-    ExecutionOutcome, Failure, NextRounds, RunnableImage, Sample, TimeJob, TimeReply, TimedBlock,
-    TimedCase, fingerprint,
+    ExecutionOutcome, Failure, KeptExecution, NextRounds, OrderDependentOutputs, RunnableImage,
+    Sample, TimeJob, TimeReply, TimedBlock, TimedCase, fingerprint,
 };
 pub use verify::{Check, OutputComparison, VerifyJob, VerifyReply};
 pub use watch::{DeviceSample, NextWatch, WatchJob, WatchReply};

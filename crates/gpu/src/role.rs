@@ -89,7 +89,9 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
                 .chain(&job.disturber)
                 .flat_map(|image| [image.image.cubin.clone(), image.image.ptx.clone()])
                 .collect();
-            confine(&device_permissions(gpu, read, Vec::new()))?;
+            let outputs = job.order_dependent.iter();
+            let write = outputs.map(|outputs| outputs.folder.clone()).collect();
+            confine(&device_permissions(gpu, read, write))?;
             time::time_on(gpu, job, connection)
         }),
         "experiment" => serve_job(Gpu::open, |gpu, job: &ExperimentJob| {

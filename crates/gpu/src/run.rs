@@ -409,7 +409,8 @@ impl SurvivingPoison {
     }
 }
 
-fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), RoleError> {
+/// Writes the bytes of an output to `NAME.bin` in a folder.
+pub(crate) fn save(folder: &Path, tensor: &str, content: &[u8]) -> Result<(), RoleError> {
     fs::create_dir_all(folder).map_err(RoleError::file("create", folder))?;
     let path = folder.join(format!("{tensor}.bin"));
     fs::write(&path, content).map_err(RoleError::file("write", &path))

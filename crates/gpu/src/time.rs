@@ -9,6 +9,7 @@
 //! all results of executions are overwritten: the buffers that they wrote, and on a GPU also shared memory, registers
 //! and stacks. The emulated device detects reads of such leftovers by itself.
 
+mod keep;
 mod sample;
 mod sets;
 
@@ -21,6 +22,7 @@ use domain::role::{
 use domain::statistics::{PlannedBlock, SampleOrder, TimedKernel, median, sample_order};
 use rustix::time::{ClockId, clock_gettime};
 
+use self::keep::OutputKeeper;
 use self::sets::{CachePreparation, Sets};
 use crate::cache::{Flush, Reader};
 use crate::connection::Connection;
@@ -57,6 +59,7 @@ pub fn time_on(
         warm_up: Vec::new(),
         rounds: Vec::new(),
         outcomes: Vec::new(),
+        kept: Vec::new(),
         failure: None,
     };
     let mut images = BTreeMap::new();
@@ -96,6 +99,10 @@ pub fn time_on(
             executions: 0,
             reply,
             outcomes: BTreeMap::new(),
+            keeper: job
+                .order_dependent
+                .as_ref()
+                .map(|outputs| OutputKeeper::new(outputs, job.poison)),
         };
         bench.prepare()?;
         bench.reply.failure = match bench.time_rounds() {
@@ -147,6 +154,8 @@ struct TimingSession<'a> {
     reply: TimeReply,
     /// Results of executions, with the number that refers to them in the replies.
     outcomes: BTreeMap<ExecutionOutcome, usize>,
+    /// None if the bytes of all outputs are compared.
+    keeper: Option<OutputKeeper<'a>>,
 }
 
 impl<'a> TimingSession<'a> {

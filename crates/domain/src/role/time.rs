@@ -1,6 +1,7 @@
 //! Job and reply of the role that times images in turn.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
@@ -36,6 +37,22 @@ pub struct TimeJob {
     pub instruction_budget: Option<u64>,
     /// Host threads the emulated device may use.
     pub threads: u32,
+    /// The outputs whose values are compared; none if all bytes are.
+    #[serde(default)]
+    pub order_dependent: Option<OrderDependentOutputs>,
+}
+
+/// Outputs that a task lets differ between executions within its tolerance. The process keeps them in
+/// files, because it must not know the right answer.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderDependentOutputs {
+    /// The tensors.
+    pub tensors: Vec<String>,
+    /// The folder for the outputs. Those of an execution are in a folder in it, named by the index in
+    /// [`TimeReply::kept`]: `NAME.bin` for each output.
+    pub folder: PathBuf,
+    /// The executions of each case and kernel that are kept, at most.
+    pub executions: usize,
 }
 
 /// The supervisor's answer to a reply: further rounds to time, or none.
@@ -128,8 +145,23 @@ pub struct TimeReply {
     /// The distinct outcomes of executions that no earlier reply has. Numbers count through all
     /// replies.
     pub outcomes: Vec<ExecutionOutcome>,
+    /// The executions whose outputs are in files: all with different outputs, or where there are more
+    /// than may be kept, a random sample of them. Each reply has the whole list.
+    #[serde(default)]
+    pub kept: Vec<KeptExecution>,
     /// The error that ended the rounds early, if there was one.
     pub failure: Option<Failure>,
+}
+
+/// A timed execution whose outputs are in files.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct KeptExecution {
+    /// The case.
+    pub case: usize,
+    /// The kernel.
+    pub contender: TimedKernel,
+    /// The number of the inputs.
+    pub draw: usize,
 }
 
 /// The samples of one case in their order.
@@ -162,7 +194,7 @@ pub struct Sample {
 pub struct ExecutionOutcome {
     /// The number of the inputs it had.
     pub draw: usize,
-    /// [`fingerprint`] of its outputs.
+    /// [`fingerprint`] of its outputs whose bytes are compared.
     pub outputs: Digest,
     /// An input that changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -183,10 +215,12 @@ pub struct Failure {
     pub fault: DeviceFault,
 }
 
-/// One digest for all outputs of an execution, given the digest of each.
-pub fn fingerprint(outputs: &BTreeMap<String, Digest>) -> Digest {
+/// One digest for all outputs of an execution, given the digest of each, except those whose sums may be
+/// taken in any order.
+pub fn fingerprint(outputs: &BTreeMap<String, Digest>, order_dependent: &[String]) -> Digest {
     let parts = outputs
         .iter()
+        .filter(|(name, _)| !order_dependent.contains(name))
         .flat_map(|(name, digest)| [name.as_bytes(), digest.bytes().as_slice()]);
     Digest::of_parts(parts)
 }

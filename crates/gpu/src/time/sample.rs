@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 
 use domain::digest::Digest;
-use domain::role::{ExecutionOutcome, RunnableImage, Sample, TensorData, TimeJob, fingerprint};
+use domain::role::{
+    ExecutionOutcome, KeptExecution, RunnableImage, Sample, TensorData, TimeJob, fingerprint,
+};
 use domain::statistics::TimedKernel;
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -114,12 +116,24 @@ impl TimingSession<'_> {
         case: usize,
         contender: TimedKernel,
         chosen: &[usize],
-    ) -> Result<BTreeMap<usize, u32>, DriverError> {
+    ) -> Result<BTreeMap<usize, u32>, ExecuteError> {
         let draws = &self.job.cases[case].draws;
+        let order_dependent = self.job.order_dependent.as_ref();
+        let order_dependent = order_dependent.map(|outputs| outputs.tensors.as_slice());
         let mut found = BTreeMap::new();
         for set in chosen {
             let draw = set % draws.len();
-            let outcome = read_outcome(&self.cases[case].all[*set], contender, draw, &draws[draw])?;
+            let set = &self.cases[case].all[*set];
+            let (outcome, outputs) =
+                read_outcome(set, contender, draw, &draws[draw], order_dependent)?;
+            if let Some(keeper) = &mut self.keeper {
+                let execution = KeptExecution {
+                    case,
+                    contender,
+                    draw,
+                };
+                keeper.keep(execution, &outputs, &mut self.reply.kept)?;
+            }
             let next = self.outcomes.len();
             let number = *self.outcomes.entry(outcome.clone()).or_insert(next);
             if number == next {
@@ -158,13 +172,18 @@ fn configure(
     })
 }
 
-/// Reads the result that an execution left in a set of buffers.
+/// The bytes of an execution's outputs by name.
+pub(super) type OutputBytes = Vec<(String, Vec<u8>)>;
+
+/// Reads the result that an execution left in a set of buffers, and where outputs may depend on an order, the bytes of
+/// all outputs.
 fn read_outcome(
     set: &BufferSet,
     contender: TimedKernel,
     draw: usize,
     tensors: &[TensorData],
-) -> Result<ExecutionOutcome, DriverError> {
+    order_dependent: Option<&[String]>,
+) -> Result<(ExecutionOutcome, OutputBytes), DriverError> {
     let mut outcome = ExecutionOutcome {
         draw,
         outputs: Digest::of(""),
@@ -172,6 +191,7 @@ fn read_outcome(
         overrun: None,
     };
     let mut outputs = BTreeMap::new();
+    let mut bytes = OutputBytes::new();
     let tensors = tensors.iter().map(Some).chain(std::iter::repeat(None));
     for (buffer, tensor) in set.buffers(contender).zip(tensors) {
         let after = buffer.read_back()?;
@@ -181,10 +201,13 @@ fn read_outcome(
         let Some(tensor) = tensor else { continue };
         if tensor.role != Role::In {
             outputs.insert(tensor.name.clone(), Digest::of(after.content()));
+            if order_dependent.is_some() {
+                bytes.push((tensor.name.clone(), after.content().to_vec()));
+            }
         } else if after.changed {
             outcome.mutated = Some(tensor.name.clone());
         }
     }
-    outcome.outputs = fingerprint(&outputs);
-    Ok(outcome)
+    outcome.outputs = fingerprint(&outputs, order_dependent.unwrap_or_default());
+    Ok((outcome, bytes))
 }

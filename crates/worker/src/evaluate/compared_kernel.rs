@@ -1,6 +1,7 @@
 //! The kernels of a paired comparison: each is an image with its plan for every score case.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use domain::candidate::KernelSource;
 use domain::digest::Digest;
@@ -14,7 +15,8 @@ use super::context::{Context, Plans};
 use super::error::EvaluateError;
 use super::examine::Executions;
 use super::history::HistoryFile;
-use super::paired::PairedComparison;
+use super::paired::{PairedComparison, ValueCheck};
+use super::stages::compile::build_reference;
 
 /// One kernel of a paired comparison.
 #[derive(Debug, Clone)]
@@ -58,6 +60,13 @@ pub(super) fn prepare<'a>(
     }
     let mut timed: Vec<(String, TimedCase)> = Vec::new();
     let mut verified = BTreeMap::new();
+    let mut values = match task.contract.order_dependent.as_slice() {
+        [] => None,
+        _ => Some(ValueCheck {
+            reference: Arc::new(build_reference(context)?),
+            passes: BTreeMap::new(),
+        }),
+    };
     let passes = context.passes().score(|case| context.draws(case))?;
     for pass in passes
         .into_iter()
@@ -77,11 +86,17 @@ pub(super) fn prepare<'a>(
         }
         let number = timed.len() - 1;
         let draws = &mut timed[number].1.draws;
+        let number_of_draw = draws.len();
         if let Some(facts) = executions.originals.get(&pass.inputs()) {
-            let inputs = (pass.case.clone(), draws.len());
-            verified.insert(inputs, fingerprint(&facts.outputs));
+            let inputs = (pass.case.clone(), number_of_draw);
+            let digest = fingerprint(&facts.outputs, &task.contract.order_dependent);
+            verified.insert(inputs, digest);
         }
-        draws.push(pass.tensors);
+        draws.push(pass.tensors.clone());
+        if let Some(values) = &mut values {
+            let inputs = (pass.case.clone(), number_of_draw);
+            values.passes.insert(inputs, pass);
+        }
     }
     Ok(PairedComparison {
         incumbent: kernels[&TimedKernel::Incumbent].digest,
@@ -92,7 +107,7 @@ pub(super) fn prepare<'a>(
         cases: in_states(&timed, task.objective.cache.scored()),
         unscored: in_states(&timed, task.objective.cache.unscored().as_slice()),
         verified,
-        spreads: !task.contract.order_dependent.is_empty(),
+        values,
         history: HistoryFile::of(context.host(), task.version, anchor_digest),
         key: context.passes().secret(),
         stage: context.request.stage,

@@ -11,9 +11,11 @@ mod control;
 mod decide;
 mod process;
 mod times;
+mod values;
 mod watch;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime};
 
 use domain::device::DeviceKind;
@@ -32,6 +34,7 @@ pub use self::alternation::AlternatingComparison;
 pub(in crate::evaluate) use self::alternation::AlternationError;
 use self::decide::count_analyses;
 use self::process::RoundRequest;
+pub use self::values::ValueCheck;
 use super::error::Stop;
 use super::history::HistoryFile;
 use super::roles::Roles;
@@ -59,9 +62,9 @@ pub struct PairedComparison<'a> {
     /// The digests of the candidate's outputs that the reference agreed with, by case and draw; absent
     /// where they were not compared.
     pub verified: BTreeMap<(String, usize), Digest>,
-    /// True if the task lets sums be taken in any order, so that bytes may differ between executions
-    /// where the device does not always take the same one.
-    pub spreads: bool,
+    /// The comparison of values where the task lets sums be taken in any order; `None` where it names no
+    /// such output, so that bytes are compared.
+    pub values: Option<ValueCheck<'a>>,
     /// The times of the task's baseline in earlier comparisons.
     pub history: HistoryFile,
     /// The key from which orders and poison are drawn.
@@ -270,6 +273,7 @@ impl PairedComparison<'_> {
         with_unscored: bool,
         rounds: Vec<Vec<PlannedBlock>>,
         key: Key,
+        outputs: Option<&Path>,
     ) -> TimeJob {
         let places = self
             .images
@@ -312,6 +316,11 @@ impl PairedComparison<'_> {
             disturber: self.roles.disturber.map(RunnableImage::from),
             instruction_budget: Some(self.instructions),
             threads: self.roles.host.threads(),
+            order_dependent: self
+                .values
+                .as_ref()
+                .zip(outputs)
+                .map(|(values, folder)| values.outputs_in(folder)),
         }
     }
 

@@ -400,6 +400,44 @@ fn a_copy_damaged_in_a_comparison_does_not_reject_a_correct_candidate() {
     assert!(faults > 0, "some of the copies are the candidate's");
 }
 
+/// The process that times knows no right answer, so that it keeps outputs for the role that does.
+#[test]
+fn timed_outputs_of_sums_in_any_order_are_held_against_the_tolerance() {
+    let Some(lab) = lab() else { return };
+    // Timed executions begin with different poison in their outputs.
+    let off = |by: &str| {
+        kernel(40).replace(
+            "y[i] = 2.0f * sum;",
+            &format!("y[i] = 2.0f * sum * (1.0f + (__float_as_uint(y[i]) & 1) * {by});"),
+        )
+    };
+    let spread = |source: &str| {
+        let mut request = request(source);
+        let task = request.task.files.get_mut("task.toml").unwrap();
+        *task = TASK.replace("[contract]", "[contract]\norder_dependent = [\"y\"]");
+        compare(lab.evaluator(), &request)
+    };
+    let rounding = spread(&off("0x1p-23f")).unwrap();
+    assert_eq!(rounding.comparison.outcome, Outcome::Faster, "{rounding:?}");
+    for by in ["0x1p-19f", "0.01f"] {
+        let verdict = spread(&off(by)).expect_err(by);
+        assert_eq!(
+            verdict.kind(),
+            VerdictKind::NonDeterministic,
+            "{by}: {verdict}"
+        );
+        assert!(verdict.to_string().contains("tolerance"), "{by}: {verdict}");
+    }
+    // Always the same, and wrong.
+    let wrong = kernel(40).replace("2.0f * sum", "2.01f * sum");
+    let verdict = spread(&wrong).expect_err("wrong in every execution");
+    assert_eq!(verdict.kind(), VerdictKind::NonDeterministic, "{verdict}");
+
+    let verdict = duel(lab.evaluator(), &off("0x1p-23f")).expect_err("bytes are compared");
+    assert_eq!(verdict.kind(), VerdictKind::NonDeterministic, "{verdict}");
+    assert!(!verdict.to_string().contains("tolerance"), "{verdict}");
+}
+
 #[test]
 fn a_fault_in_a_comparison_never_wins() {
     let Some(lab) = lab() else { return };

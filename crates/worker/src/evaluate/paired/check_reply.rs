@@ -1,5 +1,5 @@
 //! Checks of the reply of a process that ran a candidate: every planned execution was made, all
-//! outputs are those that were verified, every buffer is intact, and the event times do not
+//! outputs are those that were verified (or are [compared by their values](super::values)), every buffer is intact, and the event times do not
 //! contradict the supervisor's clock.
 
 use std::collections::BTreeMap;
@@ -142,13 +142,6 @@ impl PairedComparison<'_> {
             .or_insert_with(|| *verified.unwrap_or(&outcome.outputs));
         if first == outcome.outputs {
             return Ok(());
-        }
-        if self.spreads && self.roles.host.device().kind == DeviceKind::Nvidia {
-            let what = format!(
-                "compare timed outputs of case {name}: the task lets sums be taken in any order, and \
-                 on silicon timed executions are compared by their bytes only"
-            );
-            return Err(InfrastructureFault(what).into());
         }
         Err(if candidate {
             Verdict::NonDeterministic {

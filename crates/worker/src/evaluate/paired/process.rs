@@ -9,10 +9,11 @@ use domain::statistics::{
     self, Block, Conditions, PlannedBlock, Round, TimedInterval, TimedKernel,
 };
 use domain::timing::CacheState;
+use tempfile::TempDir;
 
 use super::watch::DeviceWatch;
 use super::{DEADLINE, KernelAssignment, PairedComparison, TimedRounds};
-use crate::evaluate::error::{EvaluateError, Stop};
+use crate::evaluate::error::{EvaluateError, Stop, storage};
 use crate::evaluate::examine::confirm::{rests_on_copies, unconfirmed};
 use crate::evaluate::roles::Roles;
 use crate::host::Role;
@@ -62,6 +63,7 @@ impl Conversation {
             Some(reply) => {
                 reply.rounds.extend(further.rounds);
                 reply.outcomes.extend(further.outcomes);
+                reply.kept = further.kept;
                 reply.failure = reply.failure.take().or(further.failure);
             }
         }
@@ -80,6 +82,8 @@ struct Session<'s, 'd> {
     rounds: Vec<Vec<PlannedBlock>>,
     /// The watch on the device; `None` where its condition is not needed.
     watch: Option<DeviceWatch>,
+    /// The folder for outputs whose values are compared.
+    outputs: Option<TempDir>,
 }
 
 /// The result of a session.
@@ -87,6 +91,8 @@ struct SessionResult {
     job: TimeJob,
     reply: TimeReply,
     ticks: Vec<Instant>,
+    /// Keeps the files that the job names.
+    _outputs: Option<TempDir>,
 }
 
 impl PairedComparison<'_> {
@@ -106,7 +112,7 @@ impl PairedComparison<'_> {
         let mut session = self.session(assignment, process, wanted, key);
         session.watch = Some(DeviceWatch::begin(&self.roles, &name.replace(' ', "-")));
         let timed = session.ask()?;
-        if let Err(stop) = self.check_reply(&timed.job, &timed.reply, &timed.ticks, assignment) {
+        if let Err(stop) = self.check(&timed, assignment) {
             let compared = timed.job.rounds.iter().flatten();
             let compared = compared.filter(|block| block.case < self.cases.len());
             let rounds = compared.count() / self.cases.len();
@@ -140,13 +146,19 @@ impl PairedComparison<'_> {
         let assignment = KernelAssignment::Alone;
         let wanted = RoundRequest::exactly(rounds.div_ceil(2));
         let again = self.session(assignment, 0, &wanted, key).ask();
-        let again = again
-            .and_then(|timed| self.check_reply(&timed.job, &timed.reply, &timed.ticks, assignment));
+        let again = again.and_then(|timed| self.check(&timed, assignment));
         match again {
             Ok(()) => unconfirmed("while timing", verdict, kind),
             Err(Stop::Verdict(_)) => stop,
             Err(fault) => fault,
         }
+    }
+
+    /// Checks the reply of a process that has ended, and the values of its outputs where their bytes may
+    /// differ.
+    fn check(&self, timed: &SessionResult, assignment: KernelAssignment) -> Result<(), Stop> {
+        self.check_reply(&timed.job, &timed.reply, &timed.ticks, assignment)?;
+        self.check_values(&timed.job, &timed.reply, assignment)
     }
 
     fn session<'s>(
@@ -164,6 +176,7 @@ impl PairedComparison<'_> {
             key,
             rounds: statistics::plan_rounds(key, wanted.most, self.cases.len()),
             watch: None,
+            outputs: None,
         }
     }
 }
@@ -194,6 +207,7 @@ impl Session<'_, '_> {
                 job: conversation.job,
                 reply,
                 ticks: answer.ticks,
+                _outputs: self.outputs.take(),
             }),
             (Ok(()), Some(reply)) => Err(InfrastructureFault(format!(
                 "time on {}: the role used {}",
@@ -223,9 +237,17 @@ impl Session<'_, '_> {
             watch.resume();
         }
         let rounds = self.rounds[..self.wanted.first].to_vec();
-        let job = self
-            .comparison
-            .job(self.assignment, self.wanted.unscored, rounds, self.key);
+        self.outputs = match &self.comparison.values {
+            Some(_) => Some(tempfile::tempdir_in(scratch).map_err(storage(scratch))?),
+            None => None,
+        };
+        let job = self.comparison.job(
+            self.assignment,
+            self.wanted.unscored,
+            rounds,
+            self.key,
+            self.outputs.as_ref().map(TempDir::path),
+        );
         let mut conversation = Conversation {
             job: job.clone(),
             reply: None,
