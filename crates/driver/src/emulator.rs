@@ -184,6 +184,10 @@ enum Request {
     Begin {
         pointer: u64,
     },
+    /// Makes the allocation that holds the address read-only, for the host as well.
+    Seal {
+        pointer: u64,
+    },
     Forget {
         pointer: u64,
         bytes: u64,
@@ -323,6 +327,10 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
         }
         Request::Begin { pointer } => {
             driver.machine_mut().begin_at(pointer)?;
+            done
+        }
+        Request::Seal { pointer } => {
+            driver.machine_mut().seal(pointer, true)?;
             done
         }
         Request::Forget { pointer, bytes } => {

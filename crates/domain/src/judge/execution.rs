@@ -266,6 +266,14 @@ fn cause_rank(kind: FindingKind) -> u8 {
     }
 }
 
+/// The input whose read-only memory an illegal address belongs to; none if it belongs to no input.
+fn written_input(finding: &Finding, subject: &ExecutionContext<'_>) -> Option<String> {
+    let buffer = finding.buffer.as_ref()?;
+    let mut tensors = subject.tensors.iter();
+    let input = tensors.find(|tensor| tensor.name == *buffer && tensor.role == Role::In)?;
+    Some(input.name.clone())
+}
+
 /// The verdict on a finding, which is a proof.
 fn verdict_of_finding(finding: &Finding, subject: &ExecutionContext<'_>) -> Verdict {
     let own = finding.clone();
@@ -285,7 +293,10 @@ fn verdict_of_finding(finding: &Finding, subject: &ExecutionContext<'_>) -> Verd
             finding: Some(own),
         },
         FindingKind::Misaligned => fault(716, "CUDA_ERROR_MISALIGNED_ADDRESS"),
-        FindingKind::IllegalAddress => fault(700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        FindingKind::IllegalAddress => match written_input(finding, subject) {
+            Some(tensor) => Verdict::InputMutated { tensor },
+            None => fault(700, "CUDA_ERROR_ILLEGAL_ADDRESS"),
+        },
         FindingKind::Trap => fault(715, "CUDA_ERROR_ILLEGAL_INSTRUCTION"),
         FindingKind::Assert => fault(710, "CUDA_ERROR_ASSERT"),
         FindingKind::Uninitialised => Verdict::UninitDependent {

@@ -37,6 +37,7 @@ enum Request<'a> {
     Describe,
     Label { pointer: u64, name: &'a str },
     Begin { pointer: u64 },
+    Seal { pointer: u64 },
     Forget { pointer: u64, bytes: u64 },
     Written { pointer: u64, bytes: u64 },
     Configure(&'a Configuration),
@@ -270,6 +271,14 @@ impl Emulator {
     /// As for [`Self::describe`].
     pub fn set_buffer_start(&self, pointer: u64) -> Result<(), RoleError> {
         self.tell("bound a buffer", &Request::Begin { pointer })
+    }
+
+    /// Makes the allocation that holds the address read-only, for the host as well.
+    ///
+    /// # Errors
+    /// As for [`Self::describe`].
+    pub fn seal(&self, pointer: u64) -> Result<(), RoleError> {
+        self.tell("seal a buffer", &Request::Seal { pointer })
     }
 
     /// Marks a range as never written; its bytes do not change.

@@ -54,9 +54,10 @@ pub struct BufferState {
 }
 
 impl LoadedImage<'_> {
-    /// Allocates and fills one buffer of a plan. A constant buffer next to a guard is mapped for reading only, so
-    /// that the hardware stops a kernel that writes to it. A buffer that a step of the plan fills stays writable; its
-    /// bytes are compared afterwards. The flag is true if the driver cannot map memory for reading only.
+    /// Allocates and fills one buffer of a plan. A constant buffer is read-only on the emulated device, and next to a
+    /// guard on others, so that a kernel that writes to it is stopped even if it restores the content. A buffer that a
+    /// step of the plan fills stays writable; its bytes are compared afterwards. The flag is true if the driver cannot
+    /// map memory for reading only.
     pub(super) fn allocate_for_plan(
         &self,
         plan: &ResolvedPlan,
@@ -68,8 +69,13 @@ impl LoadedImage<'_> {
             ResolvedStep::Memset { buffer, .. } => *buffer == resident.name,
             ResolvedStep::Kernel(_) => false,
         };
-        if !resident.constant || guard(options.placement).is_none() || plan.steps.iter().any(fills)
-        {
+        if !resident.constant || plan.steps.iter().any(fills) {
+            return Ok((resident, false));
+        }
+        if guard(options.placement).is_none() {
+            if let Some(emulator) = self.gpu.emulator() {
+                emulator.seal(resident.allocation.base())?;
+            }
             return Ok((resident, false));
         }
         let granted = resident.allocation.make_read_only()?;
