@@ -24,6 +24,10 @@ const RUN: u64 = 8;
 
 /// Magnitude of an element changed by [`Alteration::Struck`]: large among ordinary values, and exact in every type.
 const STRUCK_MAGNITUDE: f64 = 8.0;
+/// The distance of consecutive codes of [`Distribution::IndexCoded`] as a share of the range: the golden section, as a
+/// fraction. Of all shares it is the one whose multiples stay furthest from whole numbers, so that columns of any width
+/// vary like rows.
+const STRIDE: (u64, u64) = (6_180_339_887, 10_000_000_000);
 /// One in this many elements is NaN or infinite in [`Distribution::Specials`], besides three that always are.
 const SPECIAL_IN: f64 = 1e4;
 
@@ -172,14 +176,24 @@ impl<'a> Stream<'a> {
         values.extend(self.words.iter().map(|&word| value(word)));
     }
 
-    /// Groups of four equal rows; along a row, runs of eight elements that ascend by eighths.
+    /// Groups of four equal rows; along a row, runs of eight elements that ascend by eighths. The rows of every third
+    /// group have one value each, a small integer, whose sums are exact: a kernel may fail where all elements are equal.
     fn ties(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         let columns = self.tensor.extents.last().copied().unwrap_or(1).max(1);
         let runs = columns.div_ceil(RUN);
         let mut at = first;
+        self.read(0, 1);
+        let rotation = u64::from(self.words[0] % 3);
         while at < end {
             let (row, column) = (at / columns, at % columns);
             let until = end.min((row + 1) * columns);
+            let group = row / EQUAL_ROWS;
+            if (group + rotation).is_multiple_of(3) {
+                let value = small(group % 5) - 2.0;
+                values.extend((at..until).map(|_| value));
+                at = until;
+                continue;
+            }
             let first_run = column / RUN;
             let last_column = column + (until - at);
             self.read(
@@ -195,7 +209,9 @@ impl<'a> Stream<'a> {
     }
 
     /// Normal draws with deviation 10 around a centre per row: every third row lies around -200, one around 0
-    /// and one around 200. The key decides which comes first.
+    /// and one around 200. The key decides which comes first. One element in eight lies 100 lower, so that a row of
+    /// negative numbers spans more than exponentials in binary32 do: a maximum of the numbers' bits takes its lowest
+    /// element.
     ///
     /// The largest of a few 10^5 values around -200 is below -150, where a maximum that starts at -50 leaves
     /// nothing of any exponential in binary32. The deviation keeps the squares of a row within 400 times its
@@ -210,7 +226,8 @@ impl<'a> Stream<'a> {
         values.extend((first..end).zip(&self.words).map(|(flat, &word)| {
             let kind = (flat / columns + rotation) % CENTRES.len() as u64;
             let centre = CENTRES[usize::try_from(kind).expect("it is below three")];
-            centre + 10.0 * standard(word)
+            let lower = if word % 8 == 0 { 100.0 } else { 0.0 };
+            centre - lower + 10.0 * standard(word)
         }));
     }
 
@@ -266,11 +283,13 @@ impl<'a> Stream<'a> {
         values.extend((first..end).map(|index| if index == at { height } else { 0.0 }));
     }
 
-    /// The flat index, rotated by the key, modulo the largest prime whose multiples of the step the type holds
-    /// exactly: neighbours differ, and so do elements a power of two apart. Where all elements fit below that prime
-    /// they do not wrap around. After a wrap-around a long run of a row would be almost constant, and the rounding
-    /// errors of a correct sum over it would add up instead of cancelling, which no bound that grows with a root of
-    /// the length allows for.
+    /// A code of the flat index, rotated by the key: codes are multiples of the step in -1..1 that the type holds
+    /// exactly, or integers. Elements whose distance is no multiple of the modulus, which is prime, have different
+    /// codes, so that elements a power of two apart do.
+    ///
+    /// Consecutive indices are [`STRIDE`] of the range apart. With consecutive codes a row of a small tensor is almost
+    /// constant: a copy of its neighbour is then within the tolerance, and the rounding errors of a correct sum add up
+    /// instead of cancelling, which no bound that grows with a root of the length allows for.
     fn index_coded(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         let (modulus, step) = match self.tensor.dtype {
             Dtype::I8 | Dtype::U8 => (127, 1.0),
@@ -280,17 +299,14 @@ impl<'a> Stream<'a> {
             Dtype::I32 | Dtype::U32 | Dtype::I64 => (8_388_593, 1.0),
         };
         self.read(0, 1);
-        let elements = self.tensor.elements();
-        let rotations = if elements <= modulus {
-            modulus - elements + 1
-        } else {
-            modulus
-        };
-        let rotation = u64::from(self.words[0]) % rotations;
+        let rotation = u64::from(self.words[0]);
+        let (numerator, denominator) = STRIDE;
+        let stride = modulus * numerator / denominator;
         let middle = if step < 1.0 { small(modulus / 2) } else { 0.0 };
-        values.extend(
-            (first..end).map(|index| (small((index + rotation) % modulus) - middle) * step),
-        );
+        values.extend((first..end).map(|index| {
+            let code = (index + rotation) % modulus * stride % modulus;
+            (small(code) - middle) * step
+        }));
     }
 }
 
