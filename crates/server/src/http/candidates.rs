@@ -6,6 +6,7 @@ use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
 use domain::api::{CandidateDetail, CandidateOrder, CandidatePage, CandidateSummary, Submission};
+use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
 use serde::Deserialize;
@@ -19,6 +20,8 @@ use super::runs::bad_cursor;
 
 /// The most candidates of one page.
 const MAX_CANDIDATES: u32 = 500;
+/// The most candidates that a list selects by their ids.
+const MAX_IDS: usize = 200;
 
 /// Query parameters of a list of candidates.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -31,6 +34,12 @@ pub struct CandidateFilter {
     generation: Option<u32>,
     /// Only the one with this ordinal.
     ordinal: Option<u32>,
+    /// Only these: at most 200 ids, separated by commas.
+    #[param(max_length = 8200)]
+    ids: Option<String>,
+    /// Only those whose code has this identity, as evaluations name it.
+    #[param(value_type = Option<String>, pattern = "^[0-9a-f]{64}$")]
+    digest: Option<Digest>,
     /// Only those made by this operator.
     #[param(max_length = 40)]
     operator: Option<String>,
@@ -65,6 +74,8 @@ pub async fn list(
         verdict: filter.verdict,
         generation: filter.generation,
         ordinal: filter.ordinal,
+        ids: filter.ids.as_deref().map_or(Ok(Vec::new()), ids)?,
+        digest: filter.digest,
         operator: filter.operator,
         proposer: filter.proposer,
         text: filter.text,
@@ -74,6 +85,19 @@ pub async fn list(
     let limit = filter.limit.unwrap_or(100).clamp(1, MAX_CANDIDATES);
     let store = app.engine.store();
     Ok(Json(store.list_candidates(run, &query, limit).await?))
+}
+
+/// The ids of a list that are separated by commas.
+fn ids(text: &str) -> Result<Vec<CandidateId>, ApiError> {
+    let ids = text.split(',').take(MAX_IDS + 1).map(str::parse);
+    let ids: Vec<CandidateId> = ids
+        .collect::<Result<_, _>>()
+        .map_err(|error| ApiError::Malformed(format!("failed to read the query: ids: {error}")))?;
+    if ids.len() > MAX_IDS {
+        let detail = format!("failed to read the query: ids: at most {MAX_IDS} are read at once");
+        return Err(ApiError::Malformed(detail));
+    }
+    Ok(ids)
 }
 
 /// Proposes a kernel. A file that does not parse is a candidate with that verdict, not an error.

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use domain::api::{CandidateOrder, CandidatePage, CandidateSummary};
-use domain::id::RunId;
+use domain::digest::Digest;
+use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
 use sqlx::{QueryBuilder, Sqlite, query_scalar};
 
@@ -25,6 +26,10 @@ pub struct CandidateQuery {
     pub generation: Option<u32>,
     /// The position in the run.
     pub ordinal: Option<u32>,
+    /// Identities; of any candidate if empty.
+    pub ids: Vec<CandidateId>,
+    /// Identity of the code.
+    pub digest: Option<Digest>,
     /// Name of the operator.
     pub operator: Option<String>,
     /// The proposer: the model, for candidates that models wrote.
@@ -159,6 +164,17 @@ fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder<Sqlite>
     }
     if let Some(ordinal) = query.ordinal {
         sql.push(" AND c.ordinal = ").push_bind(i64::from(ordinal));
+    }
+    if !query.ids.is_empty() {
+        sql.push(" AND c.id IN (");
+        let mut ids = sql.separated(", ");
+        for id in &query.ids {
+            ids.push_bind(id.uuid());
+        }
+        sql.push(")");
+    }
+    if let Some(digest) = query.digest {
+        sql.push(" AND c.digest = ").push_bind(digest.to_string());
     }
     if let Some(operator) = &query.operator {
         sql.push(" AND json_extract(c.operator, '$.operator') = ")

@@ -2,8 +2,8 @@
 
 use axum::http::StatusCode;
 use domain::api::{
-    CandidateComparison, Fleet, Leaderboard, LeaderboardPage, RunComparison, RunEstimate, RunPage,
-    TaskDefinition, WorkerState,
+    CandidateComparison, CandidateDetail, CandidatePage, Fleet, Leaderboard, LeaderboardPage,
+    RunComparison, RunEstimate, RunPage, TaskDefinition, WorkerState,
 };
 use domain::verdict::{Diagnostic, Severity, Verdict};
 use insta::assert_snapshot;
@@ -214,4 +214,46 @@ async fn an_estimate_rests_on_ended_runs_of_the_same_kind() {
         )
         .await;
     assert_eq!(unknown.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn candidates_are_found_by_their_ids_and_by_the_identity_of_their_code() {
+    let (service, run, worker) = Service::running().await;
+    let mut made = Vec::new();
+    for (title, block) in [("one", 32), ("two", 64), ("three", 96)] {
+        made.push(service.submit(run, title, block).await);
+        service.judge(worker, 50.0).await;
+    }
+    let list = format!("/api/v1/runs/{}/candidates", run.uuid());
+    let titles = async |filter: String| {
+        let page: CandidatePage = service.get(&format!("{list}?{filter}")).await.read();
+        let titles = page.candidates.into_iter().map(|candidate| candidate.title);
+        titles.collect::<Vec<_>>()
+    };
+    let (third, first) = (made[2].id, made[0].id);
+    let both = format!("ids={third},{}", first.uuid());
+    assert_eq!(titles(both.clone()).await, ["one", "three"]);
+    assert_eq!(titles(format!("{both}&limit=1")).await, ["one"]);
+    let detail: CandidateDetail = service
+        .get(&format!("/api/v1/candidates/{}", made[1].id.uuid()))
+        .await
+        .read();
+    let digest = detail.digest.unwrap();
+    assert_eq!(titles(format!("digest={digest}")).await, ["two"]);
+    let elsewhere = fixtures::run_id();
+    assert_eq!(
+        titles(format!("ids={}", elsewhere.uuid())).await,
+        [""; 0],
+        "an id of nothing in the run"
+    );
+    let many = vec![first.uuid().to_string(); 201].join(",");
+    for wrong in [
+        format!("ids={many}"),
+        "ids=".into(),
+        "ids=x".into(),
+        "digest=1".into(),
+    ] {
+        let answer = service.get(&format!("{list}?{wrong}")).await;
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST, "{wrong}");
+    }
 }
