@@ -22,8 +22,8 @@ pub use self::kernel::{
     ExportForm, FetchArgs, IterateArgs, KernelArgs, SummaryArgs,
 };
 pub use self::run::{
-    AskingArgs, ContextArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs, ShowArgs, StyleName,
-    SubmitArgs,
+    AskingArgs, ContextArgs, ExportRunArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs,
+    ShowArgs, StyleName, SubmitArgs,
 };
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
@@ -102,6 +102,9 @@ pub enum Command {
     Iterate(IterateArgs),
     /// Confirm one kernel file and write it in a form that another program builds or loads.
     Export(ExportArgs),
+    /// Write the records of a run to a file: JSON lines, comma-separated values, an HTML report or a
+    /// tar archive.
+    ExportRun(ExportRunArgs),
     /// Print the prompt from which a run's next kernel can be written.
     Context(ContextArgs),
     /// Submit a kernel file to a run as a candidate.

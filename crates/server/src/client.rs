@@ -7,6 +7,7 @@ pub mod stream;
 
 use std::time::Duration;
 
+use axum::body::Bytes;
 use domain::api::{
     Brief, CandidateDetail, CandidateSummary, FleetHealth, Health, Lineage, ProblemDocument,
     RunPage, RunPreview, RunRequest, RunView, Submission, TaskView, WorkerView,
@@ -23,6 +24,7 @@ use worker::fleet::certificate;
 use crate::credentials::Credentials;
 use crate::http::guard;
 use crate::outcome::Failure;
+use crate::run_export::RunExportFormat;
 
 /// The longest that one answer may take.
 const TIMEOUT: Duration = Duration::from_secs(40);
@@ -239,6 +241,30 @@ impl Client {
         let response = accepted(response, "record the run").await?;
         let text = response.text().await;
         text.map_err(|error| self.unreachable(error))
+    }
+
+    /// The export of a run as a file, whose content follows in parts.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn export_run(
+        &self,
+        run: RunId,
+        format: RunExportFormat,
+    ) -> Result<Response, ClientError> {
+        let path = format!("runs/{}/export?format={}", run.uuid(), format.as_str());
+        let response = self.http.get(self.url(&path)).send().await;
+        let response = response.map_err(|error| self.unreachable(error))?;
+        accepted(response, "export the run").await
+    }
+
+    /// The next part of an answer; none after the last.
+    ///
+    /// # Errors
+    /// [`ClientError::Unreachable`] if the answer breaks off.
+    pub async fn next_part(&self, answer: &mut Response) -> Result<Option<Bytes>, ClientError> {
+        let part = answer.chunk().await;
+        part.map_err(|error| self.unreachable(error))
     }
 
     /// The newest runs.

@@ -7,6 +7,7 @@ mod devices;
 mod eval;
 mod evidence;
 mod export;
+mod export_run;
 mod fleet;
 mod follow;
 mod gpu_check;
@@ -87,6 +88,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Summary(args) => local::summary(args).await,
             Command::Iterate(args) => local::iterate(args).await,
             Command::Export(args) => export::export(args).await,
+            Command::ExportRun(args) => export_run::export_run(args).await,
             Command::Task(TaskCommand::Init(args)) => init::init(&args),
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),

@@ -17,6 +17,7 @@ mod extract;
 mod failures;
 pub mod metrics;
 mod models;
+mod run_export;
 mod runs;
 mod service;
 mod session;
@@ -85,7 +86,7 @@ pub struct App {
         description = "Evolves CUDA kernels and proves what it claims. Ids are accepted with or without their prefix; lists are bounded and paged by cursor; errors are problem documents (RFC 9457) with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(ProblemDocument, CandidateOrder)),
+    components(schemas(ProblemDocument, CandidateOrder, crate::run_export::RunExportFormat)),
     modifiers(&TokenScheme),
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),
@@ -117,7 +118,7 @@ impl utoipa::Modify for TokenScheme {
 
 /// The service's routes with everything around them.
 pub fn router(app: App) -> Router {
-    let (routes, description) = api().split_for_parts();
+    let (routes, description) = described();
     let description =
         serde_json::to_value(&description).expect("an API description always serialises");
     let gate = Gate {
@@ -157,7 +158,30 @@ pub fn router(app: App) -> Router {
 
 /// The description of the API that is committed as `openapi.json`.
 pub fn description() -> utoipa::openapi::OpenApi {
-    api().split_for_parts().1
+    described().1
+}
+
+/// The routes with their description. Generators of clients need ids of operations that are unique, and
+/// the names of handlers are not: here an id is the method and the path, such as `get_runs_id_export`.
+fn described() -> (Router<App>, utoipa::openapi::OpenApi) {
+    let (routes, mut description) = api().split_for_parts();
+    for (path, item) in &mut description.paths.paths {
+        let words = path.split(|c: char| !c.is_ascii_alphanumeric());
+        let words = words.filter(|word| !["", "api", "v1"].contains(word));
+        let name = words.collect::<Vec<_>>().join("_");
+        let operations = [
+            ("get", &mut item.get),
+            ("put", &mut item.put),
+            ("post", &mut item.post),
+            ("delete", &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            if let Some(operation) = operation {
+                operation.operation_id = Some(format!("{method}_{name}"));
+            }
+        }
+    }
+    (routes, description)
 }
 
 fn api() -> OpenApiRouter<App> {
@@ -187,6 +211,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::lineage_columns))
         .routes(routes!(runs::lineage_generations))
         .routes(routes!(runs::curve))
+        .routes(routes!(run_export::export))
         .routes(routes!(models::list))
         .routes(routes!(models::preview))
         .routes(routes!(models::estimate))

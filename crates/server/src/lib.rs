@@ -23,6 +23,7 @@ pub mod outcome;
 pub mod profile;
 pub mod progress;
 pub mod report;
+pub mod run_export;
 pub mod score;
 pub mod terminal;
 pub mod tree;

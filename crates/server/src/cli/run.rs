@@ -10,6 +10,7 @@ use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
 
 use super::number::{decimal, whole};
 use super::{DataFolder, ServiceAddress};
+use crate::run_export::RunExportFormat;
 
 /// The search methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -257,6 +258,22 @@ pub struct SubmitArgs {
 pub struct RecordingArgs {
     /// Id of the run.
     pub run: RunId,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `export-run`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct ExportRunArgs {
+    /// Id of the run.
+    pub run: RunId,
+    /// Form of the file.
+    #[arg(long, value_enum, default_value = "html")]
+    pub format: RunExportFormat,
+    /// File to write. It must not exist. By default `run-ID.EXTENSION` in the working folder.
+    #[arg(long, value_name = "FILE")]
+    pub to: Option<PathBuf>,
     /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,

@@ -8,6 +8,7 @@ mod evidence;
 mod fleet;
 mod hostile;
 mod metrics;
+mod run_export;
 mod runs;
 mod service;
 mod tls;

@@ -1,5 +1,6 @@
 //! Checks made on every request before its route, and requests that no route takes.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use axum::body::Body;
@@ -281,9 +282,11 @@ async fn every_operation_is_described_with_its_problems() {
     let operations = paths
         .values()
         .flat_map(|path| path.as_object().unwrap().values());
-    let mut count = 0;
+    let (mut count, mut names) = (0, BTreeSet::new());
     for operation in operations {
         assert!(operation["summary"].is_string(), "{operation}");
+        let name = operation["operationId"].as_str().unwrap();
+        assert!(names.insert(name), "two operations have the id {name}");
         let problem = &operation["responses"]["default"]["content"]["application/problem+json"];
         assert!(problem.is_object(), "{operation}");
         count += 1;
