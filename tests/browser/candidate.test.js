@@ -136,3 +136,35 @@ it("the rounds of a comparison are shown with the decision's interval", async ()
   await panel("Comparison").screenshot({ path: "screenshots/samples.png" });
   assert.deepEqual(complaints, []);
 });
+
+describe("the relatives", () => {
+  it("are named without reading the run's candidates", async () => {
+    await open(BEST);
+    const parent = service.world.nodes[BEST].parents[0];
+    const { ordinal } = service.world.nodes.find(({ id }) => id === parent);
+    await page.getByRole("link", { name: new RegExp(`^#${ordinal} `) }).first().waitFor();
+    assert.ok(!service.requests.some((request) => request.endsWith("/lineage")), `${service.requests}`);
+    assert.equal(service.requests.filter((request) => /\/runs\/[^/]+\/candidates$/.test(request)).length, 1);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("are compared with the candidate by one click", async () => {
+    await open(RACY);
+    const [parent] = service.world.nodes[RACY].parents;
+    await page.getByRole("link", { name: "with the parent" }).click();
+    await page.getByRole("heading", { name: "Compare" }).waitFor();
+    assert.equal(new URL(page.url()).search, `?left=${parent}&right=${candidateId(RACY)}`);
+    await page.goBack();
+    await page.getByRole("link", { name: "with the best of the run" }).click();
+    assert.equal(new URL(page.url()).searchParams.get("left"), candidateId(BEST));
+  });
+
+  it("include what it was timed beside", async () => {
+    const digest = "7".repeat(64);
+    await page?.close();
+    await open(BEST, { change: (made) => ({ ...measured(made), evaluation: { ...measured(made).evaluation, measurement: { ...measured(made).evaluation.measurement, incumbent: digest } } }) });
+    await page.route(`**/candidates?digest=${digest}*`, (route) => route.fulfill({ json: { candidates: [service.world.nodes[0]], next: null } }));
+    await page.reload();
+    await page.getByRole("link", { name: /with the .*incumbent/ }).waitFor();
+  });
+});

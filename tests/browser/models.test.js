@@ -3,7 +3,9 @@
 
 import assert from "node:assert/strict";
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
+import { pathToFileURL } from "node:url";
 
 import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
 import { Kernelwright } from "./kernelwright.js";
@@ -224,6 +226,30 @@ it("the recording is downloaded with every call", async () => {
   assert.equal(header.origin, "recorded");
   assert.deepEqual(calls.map(({ ordinal, turn }) => `${ordinal}.${turn}`).sort(), ["1.0", "2.0", "3.0", "4.0", "4.1", "5.0", "6.0", "7.0", "8.0", "9.0"]);
   assert.ok(calls.some(({ reply }) => reply.text.includes(HOSTILE)));
+});
+
+it("a run is exported as a report that stands alone", async () => {
+  await open(run);
+  await page.getByText("Export", { exact: true }).click();
+  const link = page.getByRole("link", { name: /^Report/ });
+  await page.screenshot({ path: "screenshots/export-menu.png" });
+  const [download] = await Promise.all([page.waitForEvent("download"), link.click()]);
+  assert.equal(download.suggestedFilename(), `run-${run.split("/").at(-1)}.html`);
+  const file = join(service.folder, "report.html");
+  await download.saveAs(file);
+  // Shown without a policy of the service, as from a mail.
+  const asked = [];
+  page.on("request", (request) => asked.push(request.url()));
+  await page.goto(pathToFileURL(file).href);
+  await page.getByRole("heading", { name: "Winner" }).waitFor();
+  assert.deepEqual(asked, [pathToFileURL(file).href]);
+  assert.match(await page.locator("p", { has: page.locator(".big") }).innerText(), /^\d+\.\d\dx modelled the baseline's speed/);
+  assert.equal(await page.getByRole("img", { name: /^Best speedup/ }).count(), 1);
+  for (const colorScheme of SCHEMES) {
+    await page.emulateMedia({ colorScheme });
+    await page.screenshot({ path: `screenshots/report-${colorScheme}.png`, fullPage: true });
+  }
+  assert.deepEqual(complaints, []);
 });
 
 it("a paused run is resumed, and pauses again for the same reason", async () => {

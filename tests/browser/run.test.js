@@ -203,3 +203,22 @@ describe("a page that is left open", () => {
     assert.ok(!reads.some((request) => request.endsWith("/lineage")), "not the lineage");
   });
 });
+
+it("a run leads to its failures, its insights and a comparison, and offers its export", async () => {
+  await open(world());
+  await rows().first().waitFor();
+  const views = page.getByRole("navigation", { name: "Views of this run" });
+  const links = await views.getByRole("link").evaluateAll((found) => found.map((link) => link.getAttribute("href")));
+  const { live } = service.world;
+  assert.deepEqual(links, [`/failures?run=${live}`, `/insights?run=${live}`, `/compare?of=runs&left=${live}`]);
+  await page.getByText("Export", { exact: true }).focus();
+  await page.keyboard.press("Enter");
+  const forms = page.getByRole("link", { name: /^(Report|CSV|JSON lines|Bundle) / });
+  assert.equal(await forms.count(), 4);
+  assert.equal(await forms.nth(1).getAttribute("href"), `/api/v1/runs/${live}/export?format=csv`);
+  await page.keyboard.press("Escape");
+  await forms.first().waitFor({ state: "hidden" });
+  await views.getByRole("link", { name: "Failures" }).click();
+  await page.getByRole("heading", { name: "Failures" }).waitFor();
+  assert.deepEqual(complaints, []);
+});

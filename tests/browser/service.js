@@ -121,6 +121,8 @@ export class Service {
         const rest = nodes.filter(
           (node) =>
             node.ordinal > after &&
+            (!wanted("ids") || wanted("ids").split(",").includes(node.id)) &&
+            (!wanted("digest") || detail(nodes, node, world.live).digest === wanted("digest")) &&
             (!wanted("verdict") || node.verdict === wanted("verdict")) &&
             (!wanted("operator") || node.operator.operator === wanted("operator")) &&
             (!wanted("proposer") || node.proposer === wanted("proposer")) &&

@@ -71,6 +71,21 @@ export function candidatePath(id: string, line?: number | null): string {
   return `/candidates/${id}${line ? `#L${line}` : ""}`;
 }
 
+/** Two candidates side by side. */
+export function comparePath(left: string, right: string): string {
+  return `/compare?left=${left}&right=${right}`;
+}
+
+/** A run beside another one, which the page asks for. */
+export function compareRunPath(run: string): string {
+  return `/compare?of=runs&left=${run}`;
+}
+
+/** The failures, or the insights, of one run. */
+export function ofRun(page: "failures" | "insights", run: string): string {
+  return `/${page}?run=${run}`;
+}
+
 /** The address as the pages see it. */
 export class Router {
   route: Route = $state.raw({ page: "unknown" });

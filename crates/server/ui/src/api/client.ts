@@ -1,8 +1,11 @@
-// The only place that speaks HTTP. Answers are values of ./types or an ApiError that a page can
-// show as it is.
+// The only place that speaks HTTP: openapi-fetch over the types in ./schema, so that a path, a parameter or a body that
+// the service does not describe is a type error. Answers are values of ./types or an ApiError that a page can show as it is.
 
-import { reportReach } from "./reach";
+import createClient from "openapi-fetch";
+
 import { parseProvisionalId } from "./provisional";
+import { reportReach } from "./reach";
+import type { components, paths } from "./schema";
 import { reportSignedOut } from "./session";
 import type {
   BestCurve,
@@ -22,6 +25,7 @@ import type {
   LineageColumns,
   LineageGenerations,
   ModelView,
+  Present,
   Problem,
   ProblemDocument,
   PromotionView,
@@ -39,8 +43,7 @@ import type {
 } from "./types";
 
 const BASE = "/api/v1";
-const SESSION = "/session";
-const NO_CONTENT = 204;
+const SESSION = `${BASE}/session`;
 const UNAUTHORIZED = 401;
 
 export type Control = "pause" | "resume" | "finish" | "cancel";
@@ -57,23 +60,20 @@ export class ApiError extends Error {
   }
 }
 
-async function request<T>(path: string, init: RequestInit = {}): Promise<T> {
-  const response = await answer(path, init);
-  return (response.status === NO_CONTENT ? undefined : await response.json()) as T;
-}
+const api = createClient<paths>({ headers: { accept: "application/json" }, fetch: send });
 
 /** Sends a request; an answer that reports an error is thrown. */
-async function answer(path: string, init: RequestInit = {}): Promise<Response> {
+async function send(request: Request): Promise<Response> {
   let response: Response;
   try {
-    response = await fetch(BASE + path, { headers: { accept: "application/json" }, ...init });
+    response = await fetch(request);
   } catch {
     reportReach(false);
     throw new ApiError(0, "No answer", "The service does not answer. Check that it runs, then retry.");
   }
   reportReach(true);
   if (!response.ok) {
-    if (response.status === UNAUTHORIZED && path !== SESSION) reportSignedOut();
+    if (response.status === UNAUTHORIZED && new URL(request.url).pathname !== SESSION) reportSignedOut();
     throw await problemOf(response);
   }
   return response;
@@ -88,55 +88,80 @@ async function problemOf(response: Response): Promise<ApiError> {
   }
 }
 
+/** The value of an answer. Answers that are no success were thrown by `send`. */
+async function value<Answer extends { data?: unknown }>(answer: Promise<Answer>): Promise<Present<NonNullable<Answer["data"]>>> {
+  return (await answer).data as Present<NonNullable<Answer["data"]>>;
+}
+
 function query(values: Record<string, string | undefined>): string {
   const set = Object.entries(values).filter((entry): entry is [string, string] => entry[1] !== undefined);
   return set.length === 0 ? "" : `?${new URLSearchParams(set)}`;
 }
 
 export function runs(cursor?: string): Promise<RunPage> {
-  return request(`/runs${query({ cursor })}`);
+  return value(api.GET("/api/v1/runs", { params: { query: { cursor } } }));
 }
 
 export function run(id: string): Promise<RunView> {
-  return request(`/runs/${id}`);
+  return value(api.GET("/api/v1/runs/{id}", { params: { path: { id } } }));
 }
 
 export function lineage(id: string): Promise<Lineage> {
-  return request(`/runs/${id}/lineage`);
+  return value(api.GET("/api/v1/runs/{id}/lineage", { params: { path: { id } } }));
 }
 
 /** A slice of a large run's lineage: after a candidate, or of some generations. */
 export function lineageColumns(id: string, slice: { cursor?: string; limit?: number; from?: number; to?: number } = {}): Promise<LineageColumns> {
-  const text = (value: number | undefined) => (value === undefined ? undefined : String(value));
-  return request(`/runs/${id}/lineage/columns${query({ cursor: slice.cursor, limit: text(slice.limit), from_generation: text(slice.from), to_generation: text(slice.to) })}`);
+  const { cursor, limit, from, to } = slice;
+  return value(api.GET("/api/v1/runs/{id}/lineage/columns", { params: { path: { id }, query: { cursor, limit, from_generation: from, to_generation: to } } }));
 }
 
 export function lineageGenerations(id: string): Promise<LineageGenerations> {
-  return request(`/runs/${id}/lineage/generations`);
+  return value(api.GET("/api/v1/runs/{id}/lineage/generations", { params: { path: { id } } }));
 }
 
 /** The best speedup of a large run, over buckets of its candidates. */
 export function bestCurve(id: string): Promise<BestCurve> {
-  return request(`/runs/${id}/curve`);
+  return value(api.GET("/api/v1/runs/{id}/curve", { params: { path: { id } } }));
 }
 
 export function insights(id: string): Promise<Insight[]> {
-  return request(`/runs/${id}/insights`);
+  return value(api.GET("/api/v1/runs/{id}/insights", { params: { path: { id } } }));
 }
 
 /** Candidates with successive ordinals; the API's cursor is the ordinal before the first. */
 export function candidates(id: string, window: { first: number; size: number }): Promise<CandidatePage> {
   const cursor = window.first === 0 ? undefined : String(window.first - 1);
-  return request(`/runs/${id}/candidates${query({ cursor, limit: String(window.size) })}`);
+  return value(api.GET("/api/v1/runs/{id}/candidates", { params: { path: { id }, query: { cursor, limit: window.size } } }));
 }
 
+/** The most candidates that one request reads by their ids. */
+const MOST_IDS = 200;
+
+/** Candidates of a run by their ids, the first 200 of them. */
+export async function candidatesById(run: string, ids: readonly string[]): Promise<CandidateSummary[]> {
+  const some = ids.slice(0, MOST_IDS);
+  if (some.length === 0) return [];
+  const page = await value(api.GET("/api/v1/runs/{id}/candidates", { params: { path: { id: run }, query: { ids: some.join(","), limit: MOST_IDS } } }));
+  return page.candidates;
+}
+
+/** The candidate of a run whose code has an identity; null if there is none. */
+export async function candidateByDigest(run: string, digest: string): Promise<CandidateSummary | null> {
+  const page = await value(api.GET("/api/v1/runs/{id}/candidates", { params: { path: { id: run }, query: { digest, limit: 1 } } }));
+  return page.candidates[0] ?? null;
+}
+
+/** What a search of candidates asks for. */
+export type Wanted = { verdict?: VerdictKind; operator?: string; proposer?: string; text?: string };
+
 /** Candidates that match on the service, the earliest first; one request examines a part of a large run, so several may be sent. */
-export async function search(id: string, wanted: { verdict?: string; operator?: string; proposer?: string; text?: string }): Promise<CandidateSummary[]> {
+export async function search(id: string, wanted: Wanted): Promise<CandidateSummary[]> {
   const [ENOUGH, REQUESTS] = [200, 6];
   const found: CandidateSummary[] = [];
   let cursor: string | undefined;
   for (let sent = 0; sent < REQUESTS && found.length < ENOUGH; sent += 1) {
-    const page: CandidatePage = await request(`/runs/${id}/candidates${query({ ...wanted, cursor, limit: String(ENOUGH) })}`);
+    const page = await value(api.GET("/api/v1/runs/{id}/candidates", { params: { path: { id }, query: { ...wanted, cursor, limit: ENOUGH } } }));
     found.push(...page.candidates);
     if (!page.next) break;
     cursor = page.next;
@@ -148,7 +173,7 @@ export async function search(id: string, wanted: { verdict?: string; operator?: 
 export async function candidate(id: string): Promise<CandidateDetail> {
   const named = parseProvisionalId(id);
   const known = named ? (await summaryAt(named.run, named.ordinal)).id : id;
-  return request(`/candidates/${known}`);
+  return value(api.GET("/api/v1/candidates/{id}", { params: { path: { id: known } } }));
 }
 
 /** The candidate with an ordinal. */
@@ -159,32 +184,34 @@ export async function summaryAt(run: string, ordinal: number): Promise<Candidate
 }
 
 export function health(): Promise<Health> {
-  return request("/health");
+  return value(api.GET("/api/v1/health"));
 }
 
 export function control(id: string, action: Control): Promise<RunView> {
-  return request(`/runs/${id}/${action}`, { method: "POST" });
+  return value(api.POST(`/api/v1/runs/{id}/${action}`, { params: { path: { id } } }));
 }
 
 /** Has the promoted winner evaluated again; what becomes of it arrives as events. */
 export function recheck(id: string): Promise<PromotionView> {
-  return request(`/runs/${id}/recheck`, { method: "POST" });
+  return value(api.POST("/api/v1/runs/{id}/recheck", { params: { path: { id } } }));
 }
 
-/** The files of a bundle of evidence, by name. */
+/** The files of a bundle of evidence, by name. Its manifest is no value of the API: the service keeps it byte for byte. */
 export interface Manifest {
   files: Record<string, { digest: string; bytes: number }>;
   /** Files that were left out, each with the reason. */
   left_out: Record<string, string>;
 }
 
-export function evidence(digest: string): Promise<Manifest> {
-  return request(`/evidence/${digest}`);
+export async function evidence(digest: string): Promise<Manifest> {
+  const { data } = await api.GET("/api/v1/evidence/{digest}", { params: { path: { digest } }, parseAs: "text" });
+  return JSON.parse(data ?? "") as Manifest;
 }
 
 /** The text of a file of a bundle. */
 export async function evidenceFile(digest: string, name: string): Promise<string> {
-  return (await answer(`/evidence/${digest}/${encodeURIComponent(name)}`)).text();
+  const { data } = await api.GET("/api/v1/evidence/{digest}/{name}", { params: { path: { digest, name } }, parseAs: "text" });
+  return data ?? "";
 }
 
 export function evidenceUrl(digest: string, name: string): string {
@@ -192,98 +219,102 @@ export function evidenceUrl(digest: string, name: string): string {
 }
 
 export function tasks(): Promise<TaskView[]> {
-  return request("/tasks");
+  return value(api.GET("/api/v1/tasks"));
 }
 
 export function taskDefinition(name: string): Promise<TaskDefinition> {
-  return request(`/tasks/${encodeURIComponent(name)}/definition`);
+  return value(api.GET("/api/v1/tasks/{name}/definition", { params: { path: { name } } }));
 }
 
 export function taskRuns(name: string, cursor?: string): Promise<RunPage> {
-  return request(`/tasks/${encodeURIComponent(name)}/runs${query({ cursor, limit: "20" })}`);
+  return value(api.GET("/api/v1/tasks/{name}/runs", { params: { path: { name }, query: { cursor, limit: 20 } } }));
 }
 
 export function leaderboards(task: string): Promise<Leaderboard[]> {
-  return request(`/tasks/${encodeURIComponent(task)}/leaderboards`);
+  return value(api.GET("/api/v1/tasks/{name}/leaderboards", { params: { path: { name: task } } }));
 }
 
-export function allLeaderboards({ cursor, limit, entries }: { cursor?: string; limit?: number; entries?: number }): Promise<LeaderboardPage> {
-  return request(`/leaderboards${query({ cursor, limit: limit?.toString(), entries: entries?.toString() })}`);
+export function allLeaderboards(page: { cursor?: string; limit?: number; entries?: number }): Promise<LeaderboardPage> {
+  return value(api.GET("/api/v1/leaderboards", { params: { query: page } }));
 }
 
-export function failures({ run, cursor }: { run?: string; cursor?: string }): Promise<FailurePage> {
-  return request(`/failures${query({ run, cursor })}`);
+export function failures(of: { run?: string; cursor?: string }): Promise<FailurePage> {
+  return value(api.GET("/api/v1/failures", { params: { query: of } }));
 }
 
 export function failureMembers(of: { verdict: VerdictKind; cause: string; run?: string; cursor?: string }): Promise<FailureMembers> {
-  return request(`/failures/candidates${query(of)}`);
+  return value(api.GET("/api/v1/failures/candidates", { params: { query: of } }));
 }
 
 export function compareCandidates(left: string, right: string): Promise<CandidateComparison> {
-  return request(`/compare/candidates${query({ left, right })}`);
+  return value(api.GET("/api/v1/compare/candidates", { params: { query: { left, right } } }));
 }
 
 export function compareRuns(left: string, right: string): Promise<RunComparison> {
-  return request(`/compare/runs${query({ left, right })}`);
+  return value(api.GET("/api/v1/compare/runs", { params: { query: { left, right } } }));
 }
 
 export function fleet(): Promise<Fleet> {
-  return request("/fleet");
+  return value(api.GET("/api/v1/fleet"));
 }
 
 /** Has a worker report its job, take no other and leave. */
-export function drain(worker: string): Promise<void> {
-  return request(`/workers/${worker}/drain`, { method: "POST" });
+export async function drain(worker: string): Promise<void> {
+  await api.POST("/api/v1/workers/{id}/drain", { params: { path: { id: worker } } });
 }
 
 export function workers(): Promise<WorkerView[]> {
-  return request("/workers");
+  return value(api.GET("/api/v1/workers"));
 }
 
 export function devices(): Promise<FleetHealth> {
-  return request("/devices");
+  return value(api.GET("/api/v1/devices"));
 }
 
 export function models(): Promise<ModelView[]> {
-  return request("/models");
+  return value(api.GET("/api/v1/models"));
 }
 
 /** Reads if the service asks for tokens, and as whom this browser is signed in. */
 export function session(): Promise<SessionView> {
-  return request(SESSION);
+  return value(api.GET("/api/v1/session"));
 }
 
 /** Exchanges a token for a cookie. */
 export function signIn(token: string): Promise<SessionView> {
-  return request(SESSION, send({ token }));
+  return value(api.POST("/api/v1/session", { body: { token } }));
 }
 
-export function signOut(): Promise<void> {
-  return request(SESSION, { method: "DELETE" });
+export async function signOut(): Promise<void> {
+  await api.DELETE("/api/v1/session");
 }
 
-function send(value: unknown, headers: Record<string, string> = {}): RequestInit {
-  const kinds = { accept: "application/json", "content-type": "application/json" };
-  return { method: "POST", headers: { ...kinds, ...headers }, body: JSON.stringify(value) };
-}
+type Asked = components["schemas"]["RunRequest"];
 
 /** Returns a run's first prompt and an upper estimate of its cost. Starts nothing. */
 export function preview(wanted: RunRequest): Promise<RunPreview> {
-  return request("/runs/preview", send(wanted));
+  return value(api.POST("/api/v1/runs/preview", { body: wanted as Asked }));
 }
 
 /** Estimates a run from earlier ones of its kind. Starts nothing. */
 export function estimate(wanted: RunRequest): Promise<RunEstimate> {
-  return request("/runs/estimate", send(wanted));
+  return value(api.POST("/api/v1/runs/estimate", { body: wanted as Asked }));
 }
 
 /** Launches a run. The same key always gives the same run, so a request may be repeated. */
 export function launch(wanted: RunRequest, key: string): Promise<RunView> {
-  return request("/runs", send(wanted, { "idempotency-key": key }));
+  return value(api.POST("/api/v1/runs", { body: wanted as Asked, params: { header: { "Idempotency-Key": key } } }));
 }
 
 export function recordingUrl(id: string): string {
   return `${BASE}/runs/${id}/recording`;
+}
+
+/** The forms in which a run is exported. */
+export type ExportFormat = components["schemas"]["RunExportFormat"];
+
+export function exportUrl(id: string, format: ExportFormat): string {
+  return `${BASE}/runs/${id}/export${query({ format })}`;
 }
 
 export function eventsUrl(id: string, after: number): string {

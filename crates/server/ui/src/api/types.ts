@@ -1,5 +1,5 @@
 // The HTTP API's values, from the service's own description of it: crates/server/openapi.json.
-// `npm run schema` turns that into ./schema; nothing here repeats a shape.
+// `npm run schema` turns that into ./schema, which is committed; nothing here repeats a shape.
 //
 // Times of day are RFC 3339 texts in UTC; ids are bare UUIDs; digests are 64 hexadecimal digits.
 
@@ -9,7 +9,7 @@ import type { components } from "./schema";
  * The description calls a property optional where the service writes null: it leaves none out but
  * the limits of a budget and the cache's part of a price. What may be null stays so.
  */
-type Present<T> = T extends readonly (infer Item)[]
+export type Present<T> = T extends readonly (infer Item)[]
   ? number extends T["length"]
     ? Present<Item>[]
     : { [Index in keyof T]: Present<T[Index]> }
