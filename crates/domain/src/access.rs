@@ -205,6 +205,7 @@ pub struct SessionView {
 
 /// A change that someone asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[schema(as = RecordedChange)]
 pub struct Change {
     /// Increases with time.
     pub id: i64,

@@ -293,3 +293,19 @@ async fn every_operation_is_described_with_its_problems() {
     }
     assert_ne!(count, 0, "no operation is described");
 }
+
+/// Two types of one name would share one description. `schemathesis` found that records of changes were
+/// described as lines of a difference.
+#[tokio::test]
+async fn a_recorded_change_is_described_as_what_it_is() {
+    let service = Service::with_task().await;
+    let page: Value = service.get("/api/v1/changes").await.read();
+    let record = page["changes"][0].as_object().unwrap();
+    let description = serde_json::to_value(server::http::description()).unwrap();
+    let schemas = &description["components"]["schemas"];
+    let name = schemas["ChangePage"]["properties"]["changes"]["items"]["$ref"].as_str();
+    let schema = &schemas[name.unwrap().rsplit('/').next().unwrap()];
+    for field in record.keys() {
+        assert!(schema["properties"][field].is_object(), "{field}: {schema}");
+    }
+}

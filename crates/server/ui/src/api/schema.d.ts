@@ -1290,7 +1290,7 @@ export interface components {
         /** @description A page of changes, the latest first. */
         ChangePage: {
             /** @description The changes. */
-            changes: components["schemas"]["Change"][];
+            changes: components["schemas"]["RecordedChange"][];
             /** @description The cursor of the next page; absent on the last. */
             next?: string | null;
         };
@@ -3231,6 +3231,31 @@ export interface components {
          * @enum {string}
          */
         Receipt: "accepted" | "superseded";
+        /** @description A change that someone asked for. */
+        RecordedChange: {
+            /** @description The name of that token, or where the change came from. */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description When it was asked for.
+             */
+            at: string;
+            /**
+             * Format: int64
+             * @description Increases with time.
+             */
+            id: number;
+            /** @description The request, such as "POST /api/v1/runs/{id}/pause" or "token revoke". */
+            request: string;
+            /**
+             * Format: int32
+             * @description The HTTP status of the answer; absent if the service stopped before it answered.
+             */
+            status?: number | null;
+            /** @description The changed object, such as the path of a route. */
+            subject: string;
+            token?: components["schemas"]["TokenId"] | null;
+        };
         /** @description The service's answer to a registration. */
         Registered: {
             /** @description The worker's identity from now on. */
