@@ -73,7 +73,7 @@ fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
     let task = "kernels/attention-f16";
     let step = lab::repository()
         .join(task)
-        .join("playbook/04-tensor-cores.cu");
+        .join("playbook/07-tensor-cores.cu");
     let lifted = std::fs::read_to_string(step)?;
     let source = lifted.replace("LIFT = 15.0f", "LIFT = 0.0f");
     ensure!(source != lifted, "the step scales its weights no more");
