@@ -20,7 +20,7 @@ grid = [
   "B * H",
 ]
 block = ["cdiv(S, 16) * B * H < SM_COUNT ? 32 : 32 * WARPS"]
-shared = "STAGES * TILE * D * 4"
+shared = "STAGES * TILE * D * 4 + 16 * WARPS * D * 2"
 args = ["q", "k", "v", "o", "part_o", "part_ml", "S", "scale"]
 
 [[launch]]
@@ -44,8 +44,8 @@ choices = [2, 4]
 value = 2
 choices = [2, 3]
 [tunables.TILE]
-value = 32
-choices = [32, 64]
+value = 16
+choices = [16, 32, 64]
 [tunables.CTAS_PER_SM]
 value = 4
 choices = [4, 8]
@@ -181,9 +181,9 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, __half
     const int lower = upper + 8;
     const int column = 2 * (lane % 4);
 
-    // The rows of q pass through the buffer that is filled last, and the outputs through the first one, in
-    // pieces of 16 bytes; this is the warp's own part of it.
-    __half* own = reinterpret_cast<__half*>(&stages[STAGES - 1]) + threadIdx.x / 32 * BAND * STRIDE;
+    // Behind the tiles each warp has room for its 16 rows of q, and later of the outputs, which pass through
+    // it in pieces of 16 bytes.
+    __half* const own = reinterpret_cast<__half*>(&stages[STAGES]) + threadIdx.x / 32 * BAND * STRIDE;
 #pragma unroll
     for (int i = 0; i < BAND * D / VECTOR / 32; ++i) {
         const int row = i * 4 + lane / 8;
@@ -207,8 +207,7 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, __half
         commit_copies();
     }
 
-    // Only this warp's own rows, so that a barrier of the warp suffices. The first tile that is staged over
-    // them waits for all warps.
+    // Only this warp's own rows, so that a barrier of the warp suffices.
     wait_for_copies<2 * (STAGES - 1)>();
     __syncwarp();
     unsigned query[D / 16][4];
@@ -303,13 +302,7 @@ __device__ void attend(const __half* q, const __half* k, const __half* v, __half
         }
     }
 
-    // A whole output row goes through this warp's own part of shared memory, so that a lane writes 16 bytes.
     const bool whole = gridDim.y == 1 && WIDTH == D;
-    own = reinterpret_cast<__half*>(stages) + threadIdx.x / 32 * BAND * STRIDE;
-    if (whole) {
-        wait_for_copies<0>();
-        __syncthreads();  // everyone has finished with the tiles
-    }
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
         const float slice_mass = quad_sum(mass[row]);
