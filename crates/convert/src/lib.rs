@@ -3,4 +3,5 @@
 //! out: files, compilers and devices are the caller's.
 
 pub mod export;
+pub mod import;
 pub mod init;

@@ -3,6 +3,7 @@
 
 mod access;
 mod device;
+mod import;
 mod init;
 mod kernel;
 mod number;
@@ -16,6 +17,7 @@ use clap::{Args, Parser, Subcommand};
 
 pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
+pub use self::import::{ImportArgs, ImportFormat};
 pub use self::init::{Extents, InitArgs};
 pub use self::kernel::{
     BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, ExportArgs,

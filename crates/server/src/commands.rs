@@ -11,6 +11,7 @@ mod export_run;
 mod fleet;
 mod follow;
 mod gpu_check;
+mod import;
 mod init;
 mod local;
 mod model;
@@ -90,6 +91,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Export(args) => export::export(args).await,
             Command::ExportRun(args) => export_run::export_run(args).await,
             Command::Task(TaskCommand::Init(args)) => init::init(&args),
+            Command::Task(TaskCommand::Import(args)) => import::import(&args),
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,

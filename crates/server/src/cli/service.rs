@@ -8,8 +8,8 @@ use worker::host::Isolation;
 
 use super::number::whole;
 use super::{
-    CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, InitArgs,
-    ServiceAddress,
+    CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, ImportArgs,
+    InitArgs, ServiceAddress,
 };
 
 /// Arguments of `serve`.
@@ -143,6 +143,8 @@ pub struct DevicesArgs {
 pub enum TaskCommand {
     /// Write a task folder from an existing .cu file, and say what was guessed.
     Init(Box<InitArgs>),
+    /// Write task folders from problems of other projects, and say of each why it was refused.
+    Import(ImportArgs),
     /// Check that a task folder can be used for runs, and name every defect with its place.
     Check(CheckArgs),
 }

@@ -1,0 +1,364 @@
+//! The folder of an imported task: its files from a graph.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+
+use domain::dtype::Dtype;
+use domain::expr::Bindings;
+use domain::problem::Problem;
+
+use super::Imported;
+use super::emit::{self, Style};
+use super::graph::{Graph, Node, NodeId, Reduction};
+use super::number::{evaluate, product, words};
+
+/// Elements of all nodes together that an added shape may have.
+const MOST_ELEMENTS: i64 = 1 << 22;
+/// Odd extents by the number of dims that vary.
+const ODD: [&[i64]; 4] = [&[1009], &[37, 97], &[5, 33, 65], &[3, 5, 17, 33]];
+
+/// A problem that was read.
+pub(super) struct Work<'a> {
+    pub file: &'a str,
+    pub name: &'a str,
+    pub title: String,
+    /// The imported format, in a few words.
+    pub origin: &'a str,
+    pub graph: Graph,
+    pub outputs: Vec<(String, NodeId)>,
+    /// Every dim with its value in the imported shape.
+    pub dims: Bindings,
+    /// Shapes of the source; the first one is scored. With one only, others are added.
+    pub shapes: Vec<Bindings>,
+    pub notes: BTreeSet<String>,
+}
+
+struct Case {
+    name: String,
+    uses: &'static str,
+    dims: Bindings,
+}
+
+impl Work<'_> {
+    fn problem(&self, message: impl Into<String>, fix: &str) -> Problem {
+        Problem::whole(self.file, message, fix)
+    }
+
+    pub fn write(mut self) -> Result<Imported, Problem> {
+        let reachable = self.reachable();
+        let inputs = reachable
+            .iter()
+            .filter_map(|node| match &self.graph.entries[*node].node {
+                Node::Input(name) => Some((name.clone(), *node)),
+                _ => None,
+            });
+        let inputs = inputs.collect::<Vec<_>>();
+        if inputs.is_empty() {
+            return Err(self.problem(
+                "the answer depends on no input",
+                "import a function of tensors",
+            ));
+        }
+        for (name, node) in inputs.iter().chain(&self.outputs) {
+            if !matches!(
+                self.graph.dtype(*node),
+                Dtype::F16 | Dtype::Bf16 | Dtype::F32
+            ) {
+                let message = format!(
+                    "{name} is {}: a tolerance exists for f16, bf16 and f32",
+                    self.graph.dtype(*node)
+                );
+                return Err(self.problem(message, "convert it to one of these types"));
+            }
+        }
+        self.fix_dims(&inputs);
+        let names = self.dims.keys().cloned().collect::<BTreeSet<_>>();
+        let mut files = BTreeMap::new();
+        for (style, file) in [
+            (Style::Reference, "reference.cu"),
+            (Style::Check, "check.cu"),
+            (Style::Baseline, "baseline.cu"),
+        ] {
+            let text = emit::write(&self.graph, &self.outputs, &names, style).map_err(|count| {
+                let message = format!("it needs {count} kernels, and a plan has at most 16");
+                self.problem(message, "import a part of it")
+            })?;
+            files.insert(file.to_owned(), text);
+        }
+        let mut used = files
+            .values()
+            .flat_map(|text| words(text))
+            .map(str::to_owned)
+            .collect::<BTreeSet<_>>();
+        for (_, node) in &inputs {
+            used.extend(
+                self.graph
+                    .shape(*node)
+                    .iter()
+                    .flat_map(super::number::Number::names),
+            );
+        }
+        self.dims.retain(|name, _| used.contains(name));
+        let least = self.least();
+        let cases = self.cases(&least)?;
+        let toml = self.task_toml(&inputs, &least, &cases);
+        files.insert("task.toml".to_owned(), toml);
+        let mut context = format!(
+            "Imported from {} of {}. The baseline is a plain translation with one thread for each element.\n",
+            self.file, self.origin
+        );
+        for note in &self.notes {
+            let _infallible = writeln!(context, "- {note}");
+        }
+        files.insert("context.md".to_owned(), context);
+        Ok(Imported {
+            name: self.name.to_owned(),
+            files,
+            notes: self.notes.into_iter().collect(),
+        })
+    }
+
+    fn reachable(&self) -> BTreeSet<NodeId> {
+        let mut seen = BTreeSet::new();
+        let mut open = self
+            .outputs
+            .iter()
+            .map(|(_, node)| *node)
+            .collect::<Vec<_>>();
+        while let Some(node) = open.pop() {
+            if seen.insert(node) {
+                match &self.graph.entries[node].node {
+                    Node::Input(_) | Node::Constant(_) => {}
+                    Node::Map { operands, .. } => open.extend(operands),
+                    Node::View { source, .. } => open.push(*source),
+                    Node::Reduce { inner, .. } => open.push(*inner),
+                }
+            }
+        }
+        seen
+    }
+
+    /// Fixes the dims that are no extent of an input, since nothing shows what else they may be.
+    fn fix_dims(&mut self, inputs: &[(String, NodeId)]) {
+        let extents = inputs.iter().flat_map(|(_, node)| self.graph.shape(*node));
+        let plain = extents
+            .map(|extent| extent.text.clone())
+            .collect::<BTreeSet<_>>();
+        let others = self.dims.keys().filter(|name| !plain.contains(*name));
+        self.graph.pinned.extend(others.cloned());
+    }
+
+    fn free(&self) -> impl Iterator<Item = (&String, &i64)> {
+        self.dims
+            .iter()
+            .filter(|(name, _)| !self.graph.pinned.contains(*name))
+    }
+
+    /// Returns true if every tensor has elements with these dims, and not too many.
+    fn fits(&self, dims: &Bindings) -> bool {
+        let mut total = 0_i64;
+        for entry in &self.graph.entries {
+            let mut elements = 1_i64;
+            for extent in &entry.shape {
+                match evaluate(&extent.text, dims) {
+                    Some(extent) if extent >= 1 => elements = elements.saturating_mul(extent),
+                    _ => return false,
+                }
+            }
+            if matches!(entry.node, Node::Input(_) | Node::Reduce { .. }) {
+                total = total.saturating_add(elements);
+            }
+        }
+        total <= MOST_ELEMENTS
+    }
+
+    /// The smallest value of each dim with which every tensor has elements.
+    fn least(&self) -> Bindings {
+        let least = self.free().map(|(name, value)| {
+            let fits = |candidate: &i64| {
+                let mut dims = self.dims.clone();
+                dims.insert(name.clone(), *candidate);
+                self.graph
+                    .entries
+                    .iter()
+                    .flat_map(|entry| &entry.shape)
+                    .all(|extent| evaluate(&extent.text, &dims).is_some_and(|extent| extent >= 1))
+            };
+            (name.clone(), (1..*value).find(fits).unwrap_or(*value))
+        });
+        least.collect()
+    }
+
+    fn cases(&self, least: &Bindings) -> Result<Vec<Case>, Problem> {
+        let mut cases: Vec<Case> = Vec::new();
+        let mut add = |name: &str, uses: &'static str, dims: Bindings| {
+            let free = dims
+                .into_iter()
+                .filter(|(name, _)| least.contains_key(name))
+                .collect::<Bindings>();
+            if !cases.iter().any(|known| known.dims == free) {
+                cases.push(Case {
+                    name: name.to_owned(),
+                    uses,
+                    dims: free,
+                });
+            }
+        };
+        for (at, shape) in self.shapes.iter().enumerate() {
+            let uses = match (at, self.shapes.len()) {
+                (0, _) => r#""check", "score""#,
+                (at, count) if at + 1 == count && count > 2 => r#""holdout""#,
+                (at, _) if at < 4 => r#""check", "score""#,
+                _ => r#""check""#,
+            };
+            add(&format!("imported-{}", at + 1), uses, shape.clone());
+        }
+        let free = self.free().collect::<Vec<_>>();
+        let odd = ODD[free.len().clamp(1, ODD.len()) - 1];
+        let shape = |value: &dyn Fn(usize, i64, i64) -> i64| {
+            let mut dims = self.dims.clone();
+            for (at, (name, scored)) in free.iter().enumerate() {
+                let most = self
+                    .shapes
+                    .iter()
+                    .filter_map(|shape| shape.get(*name))
+                    .max()
+                    .unwrap_or(scored);
+                dims.insert(
+                    (*name).clone(),
+                    value(at, **scored, least[*name]).clamp(least[*name], *most),
+                );
+            }
+            dims
+        };
+        let rows = [
+            (
+                "odd",
+                r#""check""#,
+                shape(&|at, _, _| odd[at.min(odd.len() - 1)]),
+            ),
+            ("least", r#""check""#, shape(&|_, _, least| least)),
+            (
+                "below-a-warp",
+                r#""check""#,
+                shape(&|at, _, least| (31 >> at.min(4)).max(least)),
+            ),
+            (
+                "other",
+                r#""holdout""#,
+                shape(&|at, scored, _| (scored / 2 + 1).min(odd[at.min(odd.len() - 1)] + 64)),
+            ),
+        ];
+        for (name, uses, dims) in rows {
+            if self.fits(&dims) {
+                add(name, uses, dims);
+            }
+        }
+        if cases.is_empty() {
+            return Err(self.problem("no shape is known", "add a workload"));
+        }
+        Ok(cases)
+    }
+
+    /// The number of terms summed for an element: the largest of all sums.
+    fn terms(&self) -> String {
+        let mut counts = BTreeSet::new();
+        for node in self.reachable() {
+            let entry = &self.graph.entries[node];
+            if let Node::Reduce {
+                reduction: Reduction::Sum | Reduction::Product,
+                inner,
+            } = entry.node
+            {
+                counts.insert(product(&self.graph.shape(inner)[entry.shape.len()..]).text);
+            }
+        }
+        let all = counts
+            .into_iter()
+            .reduce(|one, other| format!("max({one}, {other})"));
+        all.unwrap_or_else(|| "1".to_owned())
+    }
+
+    fn task_toml(&self, inputs: &[(String, NodeId)], least: &Bindings, cases: &[Case]) -> String {
+        let title = self.title.replace(['"', '\\'], "'");
+        let mut text = format!("name = \"{}\"\ntitle = \"{title}\"\n\n[dims]\n", self.name);
+        let mut line = |row: String| {
+            let _infallible = writeln!(text, "{row}");
+        };
+        for (name, value) in &self.dims {
+            match least.get(name) {
+                Some(least) => {
+                    let most = cases
+                        .iter()
+                        .filter_map(|case| case.dims.get(name))
+                        .max()
+                        .unwrap_or(value);
+                    line(format!("{name} = {{ min = {least}, max = {most} }}"));
+                }
+                None => line(format!("{name} = {{ fixed = {value} }}")),
+            }
+        }
+        let tensors = inputs
+            .iter()
+            .map(|tensor| (tensor, "in"))
+            .chain(self.outputs.iter().map(|tensor| (tensor, "out")));
+        for ((name, node), role) in tensors {
+            let mut shape = self
+                .graph
+                .shape(*node)
+                .iter()
+                .map(|extent| format!("\"{}\"", extent.text))
+                .collect::<Vec<_>>();
+            if shape.is_empty() {
+                shape.push("\"1\"".to_owned());
+            }
+            line(format!(
+                "\n[[tensor]]\nname = \"{name}\"\ndtype = \"{}\"\nshape = [{}]\nrole = \"{role}\"",
+                self.graph.dtype(*node),
+                shape.join(", ")
+            ));
+        }
+        let types = self
+            .outputs
+            .iter()
+            .map(|(_, node)| self.graph.dtype(*node))
+            .collect::<Vec<_>>();
+        let class = if types.contains(&Dtype::Bf16) {
+            "bf16-out-f32-acc"
+        } else if types.contains(&Dtype::F16) {
+            "f16-out-f32-acc"
+        } else {
+            "f32"
+        };
+        let scales = self
+            .outputs
+            .iter()
+            .map(|(name, _)| format!("{name} = \"{name}_scale\""))
+            .collect::<Vec<_>>();
+        let terms = self.terms();
+        let terms = self
+            .outputs
+            .iter()
+            .map(|(name, _)| format!("{name} = \"{terms}\""))
+            .collect::<Vec<_>>();
+        line(format!(
+            "\n[tolerance]\nclass = \"{class}\"\n\n[contract]\nerror_scale = {{ {} }}\nerror_terms = {{ {} }}",
+            scales.join(", "),
+            terms.join(", ")
+        ));
+        for case in cases {
+            let dims = case
+                .dims
+                .iter()
+                .map(|(name, value)| format!("{name} = {value}"))
+                .collect::<Vec<_>>();
+            line(format!(
+                "\n[[case]]\nname = \"{}\"\ndims = {{ {} }}\nuse = [{}]",
+                case.name,
+                dims.join(", "),
+                case.uses
+            ));
+        }
+        text
+    }
+}

@@ -1,0 +1,23 @@
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+rows = 64
+columns = 256
+
+
+class Model(nn.Module):
+    def __init__(self):
+        super().__init__()
+
+
+    def forward(self, x) -> torch.Tensor:
+        return F.gelu(x, approximate="tanh")
+
+
+def get_inputs():
+    return [torch.randn(rows, columns)]
+
+
+def get_init_inputs():
+    return []
