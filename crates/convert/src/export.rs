@@ -4,18 +4,25 @@
 //! Every form launches the image that was evaluated, and does not compile the source anew.
 
 mod cpp;
+mod dispatch;
 mod expression;
+mod jax;
 mod launcher;
 mod plan;
+mod python;
+mod solution;
 
 use std::collections::BTreeMap;
 
 use domain::candidate::KernelSource;
+use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::expr::Expr;
 use domain::plan::{Argument, Configuration, Number};
 use domain::preconditions::Preconditions;
 use domain::task::{Scalar, Task};
+
+pub use dispatch::{Choice, write_dispatch};
 
 /// Bytes to which each workspace is aligned.
 const WORKSPACE_ALIGNMENT: u64 = 256;
@@ -85,6 +92,59 @@ impl<'a> Export<'a> {
         if let Some((_, code)) = self.machine_code {
             files.insert(format!("{name}.cubin"), code.to_vec());
         }
+        files
+    }
+
+    /// Writes the candidate as an operator of PyTorch: a Python module with the source of the library that it
+    /// calls.
+    pub fn write_torch(&self) -> Files {
+        let name = self.name;
+        let mut files = self.write_cpp();
+        files.remove("CMakeLists.txt");
+        files.insert(
+            format!("{name}_c.cpp"),
+            python::c_interface(self).into_bytes(),
+        );
+        files.insert(
+            format!("{name}.py"),
+            python::module(self, "kernelwright").into_bytes(),
+        );
+        files
+    }
+
+    /// Writes the candidate in the layout of Hugging Face's kernels: one build variant for every version of
+    /// PyTorch, which compiles its library at the first call. The operator's namespace is unique, so that
+    /// several versions can be loaded.
+    pub fn write_hub(&self) -> Files {
+        let name = self.name;
+        let id = format!("_{name}_cuda_{}", Digest::of(self.ptx.as_bytes()).short());
+        let mut files = self.write_torch();
+        files.remove(&format!("{name}.py"));
+        let module = python::module(self, &id);
+        files.insert("__init__.py".to_owned(), module.into_bytes());
+        files.insert(
+            "metadata.json".to_owned(),
+            python::metadata(self, &id).into_bytes(),
+        );
+        let placed = files.into_iter();
+        placed
+            .map(|(file, content)| (format!("build/torch-cuda/{file}"), content))
+            .collect()
+    }
+
+    /// Writes the candidate as a Solution of FlashInfer-Bench for the Definition with the task's name.
+    pub fn write_solution(&self) -> Files {
+        let text = solution::write(self, &self.write_torch());
+        Files::from([(format!("{}.json", self.name), text.into_bytes())])
+    }
+
+    /// Writes the candidate as a foreign function of JAX: a Python module with the source of its handler.
+    pub fn write_jax(&self) -> Files {
+        let name = self.name;
+        let mut files = self.write_cpp();
+        files.remove("CMakeLists.txt");
+        files.insert(format!("{name}_ffi.cpp"), jax::handler(self).into_bytes());
+        files.insert(format!("{name}.py"), jax::module(self).into_bytes());
         files
     }
 

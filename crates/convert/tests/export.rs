@@ -247,3 +247,78 @@ fn cpp_names_no_keyword_and_keeps_comments_in_their_line() {
     );
     assert!(files["fill_image.inc"].contains("machine_code_capability = 89"));
 }
+
+#[test]
+fn a_pytorch_operator_infers_dims_and_checks_shapes() {
+    let files = write(|export| export.write_torch());
+    let names = files.keys().map(String::as_str).collect::<Vec<_>>();
+    let wanted = [
+        "fill.cpp",
+        "fill.cu",
+        "fill.h",
+        "fill.py",
+        "fill_c.cpp",
+        "fill_image.inc",
+    ];
+    assert_eq!(names, wanted);
+    let module = &files["fill.py"];
+    for line in [
+        "@torch.library.custom_op(\"kernelwright::fill\", mutates_args=())",
+        "def fill(x: torch.Tensor) -> torch.Tensor:",
+        "    (N, new) = _dims(x)",
+        "    N = x.shape[0]",
+        "    if tuple(x.shape) != (N, new,):",
+        "    y = torch.empty((N,), dtype=torch.float32, device=x.device)",
+        "    _launch((N, new), (x, y,))",
+        "@fill.register_fake",
+    ] {
+        assert!(module.contains(&format!("{line}\n")), "{line}\n{module}");
+    }
+    let interface = &files["fill_c.cpp"];
+    assert!(interface.contains("dims.new_ = values[1];"), "{interface}");
+}
+
+#[test]
+fn a_solution_holds_every_source_of_the_operator() {
+    let files = write(|export| export.write_solution());
+    let solution: Value = serde_json::from_str(&files["fill.json"]).unwrap();
+    assert_eq!(solution["definition"], "fill");
+    assert_eq!(solution["spec"]["entry_point"], "main.py::run");
+    let sources = solution["sources"].as_array().unwrap();
+    let paths = sources
+        .iter()
+        .map(|source| source["path"].as_str().unwrap());
+    let paths = paths.collect::<Vec<_>>();
+    assert!(
+        paths.contains(&"fill.py") && paths.contains(&"main.py"),
+        "{paths:?}"
+    );
+}
+
+#[test]
+fn a_jax_handler_takes_a_buffer_for_each_tensor() {
+    let files = write(|export| export.write_jax());
+    let handler = &files["fill_ffi.cpp"];
+    for text in [
+        ".Arg<ffi::Buffer<ffi::F32>>()\n        .Ret<ffi::Buffer<ffi::F32>>());",
+        "dims.N = in_x.dimensions()[0];",
+        "dims.new_ = in_x.dimensions()[1];",
+        "XLA_FFI_DEFINE_HANDLER_SYMBOL(\n    fill_ffi, call,",
+    ] {
+        assert!(handler.contains(text), "{text}\n{handler}");
+    }
+}
+
+#[test]
+fn the_layout_of_hugging_face_has_a_unique_namespace() {
+    let files = write(|export| export.write_hub());
+    let metadata: Value = serde_json::from_str(&files["build/torch-cuda/metadata.json"]).unwrap();
+    let id = metadata["id"].as_str().unwrap();
+    assert!(id.starts_with("_fill_cuda_"), "{id}");
+    let module = &files["build/torch-cuda/__init__.py"];
+    assert!(
+        module.contains(&format!("custom_op(\"{id}::fill\"")),
+        "{module}"
+    );
+    assert!(files.contains_key("build/torch-cuda/fill.cpp"));
+}

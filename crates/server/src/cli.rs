@@ -21,7 +21,7 @@ pub use self::import::{ImportArgs, ImportFormat};
 pub use self::init::{Extents, InitArgs};
 pub use self::kernel::{
     BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, ExportArgs,
-    ExportForm, FetchArgs, IterateArgs, KernelArgs, SummaryArgs,
+    ExportForm, FetchArgs, IterateArgs, KernelArgs, OtherKernel, SummaryArgs,
 };
 pub use self::run::{
     AskingArgs, ContextArgs, ExportRunArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs,

@@ -156,6 +156,116 @@ fn a_plan_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<
 }
 
 #[test]
+fn a_pytorch_operator_gives_the_right_outputs_with_a_stand_in_for_pytorch() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let exported = export_all(folder.path(), &["--form", "torch"])?;
+    let drivers = driver_folder(folder.path())?;
+    let (list, driver) = (
+        list(folder.path(), &exported),
+        format!("{drivers}/libcuda.so.1"),
+    );
+    let environment = [
+        ("LD_LIBRARY_PATH", drivers.as_str()),
+        ("CUDA_DRIVER", driver.as_str()),
+        (VECTORS, list.as_str()),
+    ];
+    let script = lab::repository().join("tests/tests/conversion/export_torch.py");
+    let script = script.to_string_lossy();
+    let ran = lab::program(Path::new("python3"), &environment, &[&*script])?;
+    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    for (name, vectors) in &exported {
+        vectors.iter().try_for_each(|vector| vector.verify(name))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_dispatching_launcher_chooses_by_shape_and_falls_back_to_the_baseline() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let task = init("scan", folder.path())?;
+    complete("scan", &task)?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (baseline, to, data) = (format!("{task}/baseline.cu"), path("both"), path("data"));
+    let other = format!("{baseline}@n <= 100");
+    let words = [
+        "export", &baseline, "--task", &task, "--to", &to, "--data", &data, "--also", &other,
+    ];
+    let exported = lab::kernelwright(&words)?;
+    ensure!(
+        exported.status.success(),
+        "{}{}",
+        exported.stdout,
+        exported.stderr
+    );
+    let drivers = driver_folder(folder.path())?;
+    let sources = ["scan", "scan_1", "scan_2", "scan_3"].map(|name| format!("{to}/{name}.cpp"));
+    let main = lab::repository().join("tests/tests/conversion/export_dispatch.cpp");
+    let (main, own, program) = (main.to_string_lossy(), format!("-I{to}"), path("program"));
+    let (driver, flags) = (
+        format!("{drivers}/libcuda.so.1"),
+        ["-std=c++17", "-Wall", "-Wextra", "-Werror", &own],
+    );
+    let mut words = flags.to_vec();
+    words.extend(sources.iter().map(String::as_str));
+    words.extend([&*main, &driver, "-o", &program]);
+    let compiled = lab::program(Path::new("c++"), &[], &words)?;
+    ensure!(compiled.status.success(), "{}", compiled.stderr);
+    let ran = lab::program(Path::new(&program), &[("LD_LIBRARY_PATH", &drivers)], &[])?;
+    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    let unknown = format!("{baseline}@Q < 1");
+    let words = [
+        "export",
+        &baseline,
+        "--task",
+        &task,
+        "--to",
+        &path("none"),
+        "--data",
+        &data,
+        "--also",
+        &unknown,
+    ];
+    let refused = lab::kernelwright(&words)?;
+    ensure!(
+        refused.status.code() == Some(2) && refused.stderr.contains("Q is no dim of scan"),
+        "{}",
+        refused.stderr
+    );
+    Ok(())
+}
+
+#[test]
+fn a_jax_handler_compiles_against_the_headers_of_xla() -> Result<()> {
+    // `tests/exports/run` installs the headers and sets the variable.
+    let Ok(headers) = std::env::var("EXPORT_XLA") else {
+        println!("not run: the handler for JAX, because EXPORT_XLA is not set");
+        return Ok(());
+    };
+    let folder = tempfile::tempdir()?;
+    let exported = export_all(folder.path(), &["--form", "jax"])?;
+    for (name, _) in &exported {
+        let to = folder.path().join(format!("{name}-export"));
+        let source = to.join(format!("{name}_ffi.cpp"));
+        let (own, source) = (to.to_string_lossy(), source.to_string_lossy());
+        let words = [
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsyntax-only",
+            "-isystem",
+            &headers,
+            "-I",
+            &own,
+            &source,
+        ];
+        let compiled = lab::program(Path::new("c++"), &[], &words)?;
+        ensure!(compiled.status.success(), "{}", compiled.stderr);
+    }
+    Ok(())
+}
+
+#[test]
 fn a_kernel_that_is_not_accepted_is_not_exported() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let task = init("scan", folder.path())?;

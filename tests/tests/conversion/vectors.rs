@@ -16,7 +16,7 @@ use worker::evaluate::{Passes, load_task};
 pub const SEED: u64 = 16;
 
 /// One execution: a folder with a file for each input, `dims.txt` with a line for each dim, and
-/// `tensors.txt` with the direction and the bytes of each tensor.
+/// `tensors.txt` with the direction and the bytes of each tensor, `shapes.txt` with its type and extents.
 pub struct Vector {
     pub folder: PathBuf,
     dims: BTreeMap<String, i64>,
@@ -61,8 +61,11 @@ pub fn write(task: &str, folder: &Path) -> Result<Vec<Vector>> {
             .map(|(dim, value)| format!("{dim} {value}\n"));
         fs::write(folder.join("dims.txt"), lines.collect::<String>())?;
         let mut inputs = BTreeMap::new();
-        let (mut output, mut lines) = (None, String::new());
+        let (mut output, mut lines, mut shapes) = (None, String::new(), String::new());
         for tensor in &pass.tensors {
+            let extents = tensor.extents.iter().map(|extent| format!(" {extent}"));
+            let extents = extents.collect::<String>();
+            shapes.push_str(&format!("{} {}{extents}\n", tensor.name, tensor.dtype));
             let direction = if tensor.role == Role::Out {
                 "out"
             } else {
@@ -80,6 +83,7 @@ pub fn write(task: &str, folder: &Path) -> Result<Vec<Vector>> {
             inputs.insert(tensor.name.clone(), values);
         }
         fs::write(folder.join("tensors.txt"), lines)?;
+        fs::write(folder.join("shapes.txt"), shapes)?;
         Ok(Vector {
             folder,
             dims: case.dims.clone(),

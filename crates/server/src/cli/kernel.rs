@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use domain::expr::Expr;
 
 use super::number::{decimal, whole};
 use super::{DataFolder, ServiceAddress};
@@ -152,6 +153,14 @@ pub enum ExportForm {
     Cpp,
     /// Machine code and PTX with a plan in JSON, and loaders for Python and Rust.
     Plan,
+    /// A Python module with an operator of PyTorch, and the C++ that it compiles and calls.
+    Torch,
+    /// A Python module with a foreign function of JAX, and the C++ of its handler.
+    Jax,
+    /// The operator of PyTorch in the layout of Hugging Face's kernels.
+    Hub,
+    /// A Solution of FlashInfer-Bench, one JSON file.
+    Solution,
 }
 
 /// Arguments of `export`.
@@ -169,6 +178,31 @@ pub struct ExportArgs {
     /// Prefix of files and name of the C++ namespace. By default the task's name.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Another kernel of the task for some shapes, such as `narrow.cu@C <= 128`. It is asked before the
+    /// kernel, and the baseline serves the shapes that none covers. May be repeated; form `cpp` only.
+    #[arg(long, value_name = "FILE@SHAPES", value_parser = parse_other)]
+    pub also: Vec<OtherKernel>,
+}
+
+/// A kernel for some shapes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OtherKernel {
+    /// Its file.
+    pub file: PathBuf,
+    /// The shapes, an expression over the dims.
+    pub shapes: Expr,
+}
+
+fn parse_other(text: &str) -> Result<OtherKernel, String> {
+    let (file, shapes) = text
+        .rsplit_once('@')
+        .ok_or_else(|| format!("{text:?} is not FILE@SHAPES, such as narrow.cu@C <= 128"))?;
+    let shapes =
+        Expr::parse(shapes).map_err(|error| format!("read the shapes {shapes:?}: {error}"))?;
+    Ok(OtherKernel {
+        file: PathBuf::from(file),
+        shapes,
+    })
 }
 
 fn parse_setting(text: &str) -> Result<(String, i64), String> {

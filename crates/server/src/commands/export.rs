@@ -4,13 +4,18 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use convert::export::Export;
+use convert::export::{Choice, Export, write_dispatch};
+use domain::candidate::KernelSource;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::expr::Expr;
+use domain::plan::Configuration;
+use domain::preconditions::Preconditions;
+use domain::verdict::Verdict;
 use worker::evaluate::Depth;
 
 use super::follow::{print, print_json};
 use super::local::Subject;
-use crate::cli::{ExportArgs, ExportForm};
+use crate::cli::{ExportArgs, ExportForm, KernelArgs};
 use crate::outcome::{Ending, Failure, Outcome};
 
 pub(super) async fn export(args: ExportArgs) -> Ending {
@@ -21,51 +26,76 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
         );
         return Err(Failure::input(anyhow!(message)));
     }
-    let subject = Subject::open(&args.kernel).await?;
+    let several = !args.also.is_empty();
+    if several && args.form != ExportForm::Cpp {
+        let message =
+            "export several kernels: only the form cpp chooses between them; leave --also out";
+        return Err(Failure::input(anyhow!(message)));
+    }
+    let mut kernels = Vec::new();
+    for other in &args.also {
+        let file = other.file.clone();
+        let settings = Vec::new();
+        let args = KernelArgs {
+            file,
+            settings,
+            ..args.kernel.clone()
+        };
+        kernels.push((args, Some(other.shapes.clone())));
+    }
+    kernels.push((args.kernel.clone(), None));
+    if several {
+        let baseline = KernelArgs {
+            file: args.kernel.task.join("baseline.cu"),
+            settings: Vec::new(),
+            ..args.kernel.clone()
+        };
+        kernels.push((baseline, None));
+    }
+    let mut confirmed = Vec::new();
+    for (kernel, shapes) in kernels {
+        match confirm(&kernel, shapes.as_ref()).await? {
+            Ok(one) => confirmed.push((one, shapes)),
+            Err(verdict) => {
+                print(&format!(
+                    "verdict    {verdict}\nnothing was written, because the kernel was not accepted\n"
+                ))?;
+                return Ok(Outcome::NotAccepted);
+            }
+        }
+    }
+    let main = &confirmed[args.also.len()].0;
     let name = args
         .name
         .clone()
-        .unwrap_or_else(|| identifier(&subject.task.name));
+        .unwrap_or_else(|| identifier(&main.subject.task.name));
     if identifier(&name) != name {
         let message = format!("name the export {name:?}: use letters, digits and underscores");
         return Err(Failure::input(anyhow!(message)));
     }
-    let mut request = subject.request(&subject.configuration)?;
-    request.stage = EvaluationStage::Confirmation;
-    eprintln!("evaluating as before a promotion");
-    let evaluation = subject.evaluator.evaluate(request.clone()).await?;
-    if evaluation.verdict.acceptance().is_none() {
-        print(&format!(
-            "verdict    {}\nnothing was written, because the kernel was not accepted\n",
-            evaluation.verdict
-        ))?;
-        return Ok(Outcome::NotAccepted);
-    }
-    let image = image(&subject, request).await?;
-    let (Some(kernel), Some(preconditions)) = (subject.kernel(), &evaluation.preconditions) else {
-        let message = "read the accepted kernel: its confirmation names no shape";
-        return Err(Failure::infrastructure(anyhow!(message)));
+    let files = if several {
+        let names = (1..=confirmed.len()).map(|number| format!("{name}_{number}"));
+        let names = names.collect::<Vec<_>>();
+        let choices = confirmed
+            .iter()
+            .zip(&names)
+            .map(|((one, shapes), name)| Choice {
+                export: one.export(name),
+                shapes: shapes.clone(),
+            });
+        write_dispatch(&name, &choices.collect::<Vec<_>>())
+    } else {
+        let export = main.export(&name);
+        match args.form {
+            ExportForm::Cpp => export.write_cpp(),
+            ExportForm::Plan => export.write_plan(),
+            ExportForm::Torch => export.write_torch(),
+            ExportForm::Jax => export.write_jax(),
+            ExportForm::Hub => export.write_hub(),
+            ExportForm::Solution => export.write_solution(),
+        }
     };
-    let configuration = kernel
-        .configure(&subject.configuration)
-        .map_err(|problem| Failure::input(anyhow!("{problem}")))?;
-    let device = subject.device();
-    let (major, minor) = device.compute_capability;
-    let export = Export {
-        name: &name,
-        task: &subject.task,
-        source: &kernel,
-        configuration: &configuration,
-        preconditions,
-        ptx: &image.ptx,
-        machine_code: Some((10 * major + minor, image.machine_code.as_slice())),
-        sm_count: device.limits.sm_count,
-        verdict: &describe(&subject, &evaluation),
-    };
-    let files = match args.form {
-        ExportForm::Cpp => export.write_cpp(),
-        ExportForm::Plan => export.write_plan(),
-    };
+    let (evaluation, preconditions) = (&main.evaluation, &main.preconditions);
     super::init::write_folder(&args.to, &files).map_err(Failure::input)?;
     let paths = files
         .keys()
@@ -86,6 +116,89 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
         ))?;
     }
     Ok(Outcome::Accepted)
+}
+
+/// A kernel that was evaluated as before a promotion and accepted.
+struct Confirmed {
+    subject: Subject,
+    evaluation: Evaluation,
+    kernel: KernelSource,
+    configuration: Configuration,
+    preconditions: Preconditions,
+    image: Image,
+    verdict: String,
+}
+
+impl Confirmed {
+    fn export<'a>(&'a self, name: &'a str) -> Export<'a> {
+        let device = self.subject.device();
+        let (major, minor) = device.compute_capability;
+        Export {
+            name,
+            task: &self.subject.task,
+            source: &self.kernel,
+            configuration: &self.configuration,
+            preconditions: &self.preconditions,
+            ptx: &self.image.ptx,
+            machine_code: Some((10 * major + minor, self.image.machine_code.as_slice())),
+            sm_count: device.limits.sm_count,
+            verdict: &self.verdict,
+        }
+    }
+}
+
+/// Evaluates a kernel as before a promotion; the verdict if it is not accepted.
+async fn confirm(
+    args: &KernelArgs,
+    shapes: Option<&Expr>,
+) -> Result<Result<Confirmed, Verdict>, Failure> {
+    let subject = Subject::open(args).await?;
+    if let Some(shapes) = shapes {
+        check_shapes(shapes, &subject)?;
+    }
+    let mut request = subject.request(&subject.configuration)?;
+    request.stage = EvaluationStage::Confirmation;
+    eprintln!("evaluating {} as before a promotion", args.file.display());
+    let evaluation = subject.evaluator.evaluate(request.clone()).await?;
+    if evaluation.verdict.acceptance().is_none() {
+        return Ok(Err(evaluation.verdict));
+    }
+    let image = image(&subject, request).await?;
+    let (Some(kernel), Some(preconditions)) = (subject.kernel(), evaluation.preconditions.clone())
+    else {
+        let message = "read the accepted kernel: its confirmation names no shape";
+        return Err(Failure::infrastructure(anyhow!(message)));
+    };
+    let configuration = kernel
+        .configure(&subject.configuration)
+        .map_err(|problem| Failure::input(anyhow!("{problem}")))?;
+    Ok(Ok(Confirmed {
+        verdict: describe(&subject, &evaluation),
+        subject,
+        evaluation,
+        kernel,
+        configuration,
+        preconditions,
+        image,
+    }))
+}
+
+/// Checks that an expression over shapes names dims of the task only.
+fn check_shapes(shapes: &Expr, subject: &Subject) -> Result<(), Failure> {
+    let task = &subject.task;
+    let known =
+        |name: &&str| task.fixed_dims.contains_key(*name) || task.free_dims.contains_key(*name);
+    match shapes.names().into_iter().find(|name| !known(name)) {
+        Some(name) => {
+            let message = format!(
+                "read the shapes {:?}: {name} is no dim of {}",
+                shapes.text(),
+                task.name
+            );
+            Err(Failure::input(anyhow!(message)))
+        }
+        None => Ok(()),
+    }
 }
 
 /// The image that the confirmation executed.

@@ -95,7 +95,9 @@ pub(super) fn write_folder(
     let inner = temporary.path().join("complete");
     fs::create_dir(&inner).with_context(doing)?;
     for (path, content) in files {
-        fs::write(inner.join(path), content).with_context(doing)?;
+        let place = inner.join(path);
+        fs::create_dir_all(place.parent().unwrap_or(&inner)).with_context(doing)?;
+        fs::write(place, content).with_context(doing)?;
     }
     fs::rename(&inner, folder).with_context(doing)
 }
