@@ -1,6 +1,7 @@
 //! Measurement of how often the evaluator misjudges: changed kernels that are proven wrong, and changed kernels that
 //! are proven right, each evaluated on the emulated device. Prints every misjudgement, a table by class of change, and
-//! the rates with their bounds. A list that exists is continued.
+//! the rates with their bounds; the tables also after every 100 kernels, on standard error. A list that exists is
+//! continued.
 //!
 //! `cargo build --package server --package driver && cargo run --package lab --example verdict_rates -- --wrong 300
 //! --honest 300 --seed 1 --list verdicts.jsonl`
@@ -14,6 +15,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use domain::evaluation::EVALUATOR_VERSION;
 use lab::verdicts::judgement::Judge;
 use lab::verdicts::mutation::{Kind, unchanged};
 use lab::verdicts::oracle::ensure_right;
@@ -22,6 +24,8 @@ use lab::verdicts::tally::{ItemResult, RatesRequest, Record, run, table};
 
 /// Evaluations at a time.
 const THREADS: usize = 2;
+/// New records between two tables of what is known so far.
+const BETWEEN_TABLES: usize = 100;
 
 /// The command line.
 struct Arguments {
@@ -131,6 +135,10 @@ fn main() -> Result<ExitCode> {
         .open(&arguments.list);
     let list = Mutex::new(list.with_context(|| format!("open {}", arguments.list.display()))?);
     let began = Instant::now();
+    let mut so_far = known.clone();
+    so_far.retain(|record| record.seed == arguments.seed && record.evaluator == EVALUATOR_VERSION);
+    let before = so_far.len();
+    let so_far = Mutex::new(so_far);
     let done = |record: &Record| {
         let line = serde_json::to_string(record).expect("a record is plain data");
         let mut list = list.lock().expect("no thread panics with it");
@@ -151,6 +159,12 @@ fn main() -> Result<ExitCode> {
             "{seconds:5} s {:?} {}: {mark}{result} ({}, {})",
             record.kind, record.item, record.base, record.class
         );
+        drop(list);
+        let mut so_far = so_far.lock().expect("no thread panics with it");
+        so_far.push(record.clone());
+        if (so_far.len() - before).is_multiple_of(BETWEEN_TABLES) {
+            eprintln!("{}", table(record.kind, &so_far));
+        }
     };
     let mut misjudged = false;
     for (kind, wanted) in [

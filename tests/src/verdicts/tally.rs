@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::Result;
 use domain::digest::Digest;
+use domain::evaluation::EVALUATOR_VERSION;
 use domain::statistics::binomial_bounds;
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,9 @@ pub enum ItemResult {
 /// One item with its result: a line of the list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
+    /// Version of the evaluator.
+    #[serde(default)]
+    pub evaluator: u32,
     /// Seed of the list.
     pub seed: u64,
     /// Wrong or honest.
@@ -104,6 +108,7 @@ pub fn run(
 ) -> Result<Vec<Record>> {
     let known: BTreeMap<u64, &Record> = known
         .iter()
+        .filter(|record| record.evaluator == EVALUATOR_VERSION)
         .filter(|record| record.seed == order.seed && record.kind == order.kind)
         .map(|record| (record.item, record))
         .collect();
@@ -176,6 +181,7 @@ fn settle(
 ) -> Result<Record> {
     let subject = &subjects[mutant.subject];
     let mut record = Record {
+        evaluator: EVALUATOR_VERSION,
         seed: order.seed,
         kind: order.kind,
         item: mutant.item,
@@ -222,6 +228,14 @@ struct Counts {
     misjudged: u32,
 }
 
+/// The bounds of a rate of misjudgements, percent. Both tails together are 5%.
+fn bounds(counts: &Counts) -> [f64; 2] {
+    match counts.judged {
+        0 => [0.0, 100.0],
+        judged => binomial_bounds(counts.misjudged, judged, 0.025).map(|bound| 100.0 * bound),
+    }
+}
+
 /// The table of one kind by class, with the rate of misjudgements and its bounds, as Markdown.
 #[must_use]
 pub fn table(kind: Kind, records: &[Record]) -> String {
@@ -253,7 +267,7 @@ pub fn table(kind: Kind, records: &[Record]) -> String {
     };
     let mut text = format!(
         "| change | made | not compiled | not proven {meant} | proven {meant} and judged | {misjudged} by the search | \
-         {misjudged} |\n|---|---|---|---|---|---|---|\n"
+         {misjudged} | 95% bounds |\n|---|---|---|---|---|---|---|---|\n"
     );
     let row = |text: &mut String, name: &str, counts: &Counts| {
         let Counts {
@@ -264,9 +278,10 @@ pub fn table(kind: Kind, records: &[Record]) -> String {
             by_search,
             misjudged,
         } = counts;
+        let [low, high] = bounds(counts);
         writeln!(
             text,
-            "| {name} | {made} | {unbuilt} | {unproven} | {judged} | {by_search} | {misjudged} |"
+            "| {name} | {made} | {unbuilt} | {unproven} | {judged} | {by_search} | {misjudged} | {low:.2}% to {high:.2}% |"
         )
         .expect("a String can be written to");
     };
@@ -275,8 +290,7 @@ pub fn table(kind: Kind, records: &[Record]) -> String {
     }
     row(&mut text, "**all**", &total);
     if total.judged > 0 {
-        // Both tails together are 5%.
-        let [low, high] = binomial_bounds(total.misjudged, total.judged, 0.025);
+        let [low, high] = bounds(&total);
         let rate = f64::from(total.misjudged) / f64::from(total.judged);
         writeln!(
             text,
@@ -284,8 +298,8 @@ pub fn table(kind: Kind, records: &[Record]) -> String {
             total.misjudged,
             total.judged,
             100.0 * rate,
-            100.0 * low,
-            100.0 * high
+            low,
+            high
         )
         .expect("a String can be written to");
     }
