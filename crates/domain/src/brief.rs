@@ -166,7 +166,7 @@ pub struct CandidateBrief {
     pub notes: Vec<String>,
 }
 
-/// A thought with what became of it.
+/// The thought of an earlier candidate, with its outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lesson {
     /// The thought.

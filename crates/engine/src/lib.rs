@@ -68,7 +68,7 @@ pub struct Settings {
 #[derive(Default)]
 struct Progress {
     entries: Vec<Entry>,
-    /// How many of them come before the first pending one.
+    /// Number of entries before the first pending one.
     settled: usize,
     totals: Totals,
 }

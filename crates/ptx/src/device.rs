@@ -250,7 +250,7 @@ impl Device {
         }
     }
 
-    /// Where a constant comes from, by its dotted path in the file, such as `memory.l2_bytes`.
+    /// The source of a constant, by its dotted path in the file, such as `memory.l2_bytes`.
     #[must_use]
     pub fn source_of(&self, path: &str) -> Option<&str> {
         self.sources

@@ -22,7 +22,7 @@ pub fn find(asked: Option<&Path>, data: &Path) -> Option<PathBuf> {
     }
 }
 
-/// Where the file is looked for: the data folder, then the current folder.
+/// Paths at which the file is searched: in the data folder, then in the current folder.
 fn places(data: &Path) -> [PathBuf; 2] {
     [data.join(NAME), PathBuf::from(NAME)]
 }

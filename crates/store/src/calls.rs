@@ -37,11 +37,11 @@ const MOST_DUE: usize = 256;
 /// A call to record, with its prompt.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewCall {
-    /// The configured model.
+    /// Name of the configured model.
     pub model: String,
-    /// For models that take one.
+    /// Seed of the sampling, for models that take one.
     pub seed: u64,
-    /// For models that take one.
+    /// Temperature of the sampling, for models that take one.
     pub temperature: f64,
     /// The template of the prompt.
     pub template: String,
@@ -63,7 +63,7 @@ pub struct NewCall {
 pub struct NewDraft {
     /// The search's draft.
     pub draft: Draft,
-    /// A few words, until the model has given better ones.
+    /// Provisional title; the reply's replaces it.
     pub title: String,
     /// The name of its file.
     pub file: String,
@@ -84,11 +84,11 @@ pub struct DueCall {
     pub ordinal: u32,
     /// Position in the conversation.
     pub turn: u32,
-    /// The configured model.
+    /// Name of the configured model.
     pub model: String,
-    /// For models that take one.
+    /// Seed of the sampling, for models that take one.
     pub seed: u64,
-    /// For models that take one.
+    /// Temperature of the sampling, for models that take one.
     pub temperature: f64,
     /// The prompt.
     pub prompt: Prompt,
@@ -101,7 +101,7 @@ pub struct DueCall {
 /// A model's answer, as received.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
-    /// Word for word.
+    /// Unchanged text of the reply.
     pub text: String,
     /// True if the model ended by itself and not at its token limit.
     pub complete: bool,

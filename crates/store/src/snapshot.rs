@@ -34,7 +34,7 @@ pub struct Snapshot {
     pub spend: Spend,
     /// Every candidate by ordinal.
     pub entries: Vec<Entry>,
-    /// How many of them come before the first pending one.
+    /// Number of entries before the first pending one.
     pub settled: usize,
     /// The state of the champion's promotion.
     pub promotion: PromotionProgress,
@@ -53,9 +53,9 @@ pub struct RunOutline {
     pub state: RunState,
     /// Digest of the task's content.
     pub content: Digest,
-    /// How many candidates it has.
+    /// Number of candidates.
     pub candidates: u32,
-    /// How many of them are charged as trials.
+    /// Number of candidates that are charged as trials.
     pub charged: u32,
     /// The first of them.
     pub baseline: Option<CandidateId>,

@@ -194,7 +194,7 @@ impl Run<'_> {
         self.entries.iter().find(|entry| entry.id == id)
     }
 
-    /// What the draft's prompt holds, by the rules of `docs/reference/prompts.md`.
+    /// The contents of the draft's prompt, by the rules of `docs/reference/prompts.md`.
     fn situation(&self, draft: &Draft) -> Situation {
         let choices = |id: &CandidateId| self.written[id].choices;
         let failed = self.written.get(&draft.parents[0]);

@@ -122,7 +122,7 @@ pub(crate) fn print(
 }
 
 /// Fills a format with arguments laid out as C varargs: 4 bytes for int, 8 for everything else, naturally aligned.
-/// Where they lie is the kernel's word, and may be nowhere. No further item is filled in once `room` bytes are there.
+/// The kernel chooses their address, which may be invalid. Once the text has `room` bytes, no further item is filled in.
 fn formatted(
     exec: &Exec<'_>,
     block: &Shared,

@@ -15,7 +15,7 @@ struct Exact {
     exponent: i32,
 }
 
-/// Where the highest bit of a magnitude stands while sums are made: two bits below the top, for carries.
+/// Position of the highest bit of a magnitude in a sum: two bits below the top, which are for carries.
 const TOP: u32 = 125;
 
 fn exact(value: f64) -> Exact {

@@ -20,7 +20,7 @@ pub(crate) struct AccessSite {
     /// Its entry in the memory table.
     pub(crate) x: usize,
     pub(crate) pc: u32,
-    /// Where the run of instructions began that it is part of; all of them had the same lanes.
+    /// Program counter of the first instruction of its run, a sequence executed with the same lanes.
     pub(crate) run_begin: u32,
     /// The number of that run if it is a row of the quick loop, else 0.
     pub(crate) run_number: u64,

@@ -81,12 +81,12 @@ impl Work {
 
     /// Evaluates, decides, records and commits.
     async fn step(&mut self, args: &EvaluateArgs) -> Result<Step, Failure> {
-        let found = self.find_out().await?;
+        let found = self.evaluate_and_measure().await?;
         self.conclude(args, found, None).await
     }
 
-    /// The verdict, and the times where it is a good one.
-    pub async fn find_out(&self) -> Result<StepEvaluation, Failure> {
+    /// Evaluates the file, and times it if it is accepted.
+    pub async fn evaluate_and_measure(&self) -> Result<StepEvaluation, Failure> {
         let request = self.subject.request(&self.subject.configuration)?;
         let evaluation = self.subject.evaluator.evaluate(request).await?;
         if evaluation.verdict.acceptance().is_none() {

@@ -30,7 +30,7 @@ pub(crate) async fn iterate(args: IterateArgs) -> Ending {
         })
         .await?;
     let build = Built::new(looked, None);
-    let found = work.find_out().await?;
+    let found = work.evaluate_and_measure().await?;
     let mut left_out = Vec::new();
 
     let right = found.evaluation.verdict.acceptance().is_some();

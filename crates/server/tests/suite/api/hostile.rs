@@ -35,7 +35,7 @@ const OF_LINES: [&str; 6] = [
 /// Values of the API's types with [`HOSTILE`] in every text.
 struct Generator {
     schemas: Map<String, Value>,
-    /// How often an alternative was chosen at each place, so that all of them come.
+    /// Alternatives chosen so far at each place, so that each is chosen in turn.
     chosen: BTreeMap<String, usize>,
     alternatives: BTreeMap<String, usize>,
 }
