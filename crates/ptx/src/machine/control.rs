@@ -40,10 +40,23 @@ pub(crate) fn guard(warp: &Warp, guard: u16) -> u32 {
 /// Applies a function to each lane's operands.
 #[inline(never)]
 pub(crate) fn lane(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) {
+    let [a, b, c, d] = operands(warp, flow);
+    let mut values = [0; 32];
     for lane in lanes(mask) {
-        let operands = flow.s.map(|slot| warp.lane(slot, lane));
-        warp.set_lane(flow.d, lane, f(operands));
+        values[lane] = f([a[lane], b[lane], c[lane], d[lane]]);
     }
+    warp.set_lanes(flow.d, mask, &values);
+}
+
+/// The operands of all lanes, read at once because a lane's result is no other lane's operand.
+#[inline(always)]
+fn operands(warp: &Warp, flow: &Flow) -> [[u64; 32]; 4] {
+    let mut operands = [[0; 32]; 4];
+    // A loop, not `map`, whose closure would not be inlined.
+    for (values, slot) in operands.iter_mut().zip(flow.s) {
+        warp.read_lanes(slot, values);
+    }
+    operands
 }
 
 /// Divides 64-bit integers. Returns true if the upper half of any operand is not 0.
@@ -58,12 +71,13 @@ pub(crate) fn divide64(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) -> bo
 
 #[inline(never)]
 pub(crate) fn lane2(warp: &mut Warp, flow: &Flow, f: LaneFn2, mask: u32) {
+    let [a, b, c, d] = operands(warp, flow);
+    let (mut values, mut further) = ([0; 32], [0; 32]);
     for lane in lanes(mask) {
-        let operands = flow.s.map(|slot| warp.lane(slot, lane));
-        let (d, q) = f(operands);
-        warp.set_lane(flow.d, lane, d);
-        warp.set_lane(flow.q, lane, q);
+        (values[lane], further[lane]) = f([a[lane], b[lane], c[lane], d[lane]]);
     }
+    warp.set_lanes(flow.d, mask, &values);
+    warp.set_lanes(flow.q, mask, &further);
 }
 
 #[inline(never)]

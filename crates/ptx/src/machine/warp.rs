@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use super::poison::Poison;
+use super::vector::{put32, put64};
 use crate::code::{File, SlotRef};
 
 /// All lanes.
@@ -261,6 +262,48 @@ impl Warp {
             Some((File::R64, slot)) => self.r64[slot].0[lane] = bits,
             Some((File::Predicate, slot)) => {
                 self.p[slot] = self.p[slot] & !(1 << lane) | ((bits & 1) as u32) << lane;
+            }
+            None => {}
+        }
+    }
+
+    /// Reads the operand bits of all lanes into `values`, which hold zeros; without a slot they stay.
+    #[inline(always)]
+    pub(crate) fn read_lanes(&self, slot: SlotRef, values: &mut [u64; 32]) {
+        match slot.get() {
+            Some((File::R32, slot)) => {
+                for (value, bits) in values.iter_mut().zip(&self.r32[slot].0) {
+                    *value = u64::from(*bits);
+                }
+            }
+            Some((File::R64, slot)) => *values = self.r64[slot].0,
+            Some((File::Predicate, slot)) => {
+                for (lane, value) in values.iter_mut().enumerate() {
+                    *value = u64::from(self.p[slot] >> lane & 1);
+                }
+            }
+            None => {}
+        }
+    }
+
+    /// Sets the register of the lanes in `mask`.
+    #[inline(always)]
+    pub(crate) fn set_lanes(&mut self, slot: SlotRef, mask: u32, values: &[u64; 32]) {
+        match slot.get() {
+            Some((File::R32, slot)) => {
+                let mut narrow = [0; 32];
+                for (narrow, bits) in narrow.iter_mut().zip(values) {
+                    *narrow = *bits as u32;
+                }
+                put32(&mut self.r32[slot], mask, &narrow);
+            }
+            Some((File::R64, slot)) => put64(&mut self.r64[slot], mask, values),
+            Some((File::Predicate, slot)) => {
+                let mut set = 0;
+                for (lane, bits) in values.iter().enumerate() {
+                    set |= ((bits & 1) as u32) << lane;
+                }
+                self.p[slot] = self.p[slot] & !mask | set & mask;
             }
             None => {}
         }
