@@ -427,6 +427,55 @@ pub fn task_in(root: &Path) -> Result<Bundle> {
     Ok(Bundle { files })
 }
 
+/// The task `softmax-f32` with an eighth of the rows or a quarter of the columns, for tests of what
+/// happens around evaluations. Kernels and verdicts are those of the whole task, and a
+/// confirmation takes a fifth of the processor time.
+///
+/// # Errors
+/// If a file cannot be read or `task.toml` has other cases.
+pub fn small_softmax() -> Result<Bundle> {
+    let cases = [
+        ("{ R = 16, C = 32000 }", "{ R = 16, C = 8000 }"),
+        ("{ R = 8192, C = 128 }", "{ R = 1024, C = 128 }"),
+        ("{ R = 512, C = 1024 }", "{ R = 128, C = 1024 }"),
+    ];
+    with_cases(task("softmax-f32")?, &cases)
+}
+
+/// The task `attention-f16` with half as many positions in its large cases, whose work is a quarter.
+///
+/// # Errors
+/// If a file cannot be read or `task.toml` has other cases.
+pub fn small_attention() -> Result<Bundle> {
+    let cases = [
+        ("{ B = 1, H = 8, S = 512 }", "{ B = 1, H = 8, S = 256 }"),
+        ("{ B = 2, H = 8, S = 512 }", "{ B = 2, H = 4, S = 256 }"),
+    ];
+    with_cases(task("attention-f16")?, &cases)
+}
+
+fn with_cases(mut bundle: Bundle, cases: &[(&str, &str)]) -> Result<Bundle> {
+    let text = bundle.files.get_mut("task.toml").context("a task file")?;
+    for (listed, instead) in cases {
+        ensure!(text.contains(listed), "the task has no case {listed}");
+        *text = text.replace(listed, instead);
+    }
+    Ok(bundle)
+}
+
+/// Writes the files of a task into a folder.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn write_task(bundle: &Bundle, folder: &Path) -> Result<()> {
+    for (file, text) in &bundle.files {
+        let path = folder.join(file);
+        std::fs::create_dir_all(path.parent().context("a folder")?)?;
+        std::fs::write(&path, text).with_context(|| format!("write {}", path.display()))?;
+    }
+    Ok(())
+}
+
 /// Path of the built `kernelwright`.
 ///
 /// # Panics

@@ -29,7 +29,7 @@ struct Author {
 
 impl Author {
     fn new() -> Result<Self> {
-        let bundle = lab::task(TASK)?;
+        let bundle = lab::small_softmax()?;
         let known = |path: &str| path.starts_with("playbook/") || path.starts_with("broken/");
         let files = bundle.files.iter().filter(|(path, _)| known(path));
         Ok(Self {
@@ -155,7 +155,7 @@ fn winner(run: &RunView) -> Option<(String, f64)> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::small_softmax()?;
     for dialect in [Dialect::OpenAi, Dialect::Anthropic] {
         let server = author().await?;
         let lab = lab(&server.entry("author", dialect, PRICE)).await?;
@@ -192,7 +192,7 @@ async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_method_asks_by_its_operators_and_commits_a_winner() -> Result<()> {
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::small_softmax()?;
     let server = author().await?;
     let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
     let cases = [
@@ -230,8 +230,9 @@ async fn the_command_line_previews_launches_follows_records_and_replays_a_run() 
     let server = author().await?;
     let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
     let data = lab.data();
-    let (task, data) = (lab::repository().join("kernels").join(TASK), text(&data)?);
-    let task = text(&task)?;
+    let task = lab.path().join(TASK);
+    lab::write_task(&lab::small_softmax()?, &task)?;
+    let (task, data) = (text(&task)?, text(&data)?);
     let asked = [
         "run", task, "--method", "insight", "--model", "author", "--data", data,
     ];
@@ -302,7 +303,7 @@ async fn a_run_pauses_while_its_model_is_down_and_continues_afterwards() -> Resu
         }
     })
     .await?;
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::small_softmax()?;
     let lab = lab(&server.entry("author", Dialect::Anthropic, PRICE)).await?;
     let run = lab.launch(&bundle, &request(Method::Free, 3)).await?;
     let paused = |run: &RunView| matches!(run.state, RunState::Paused { .. });
@@ -362,7 +363,7 @@ async fn killed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, V
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::small_softmax()?;
     let request = request(Method::Full, 45);
     // Both systems wait for processes and models much of the time, so they run side by side.
     let ((undisturbed, expected), (disturbed, lines)) = tokio::try_join!(

@@ -52,7 +52,7 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
     let lab = Lab::with_worker().await?;
     let run = lab
         .launch(
-            &lab::task("attention-f16")?,
+            &lab::small_attention()?,
             &request("attention-f16", Method::Playbook),
         )
         .await?;
@@ -202,7 +202,7 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
     let mut lab = Lab::new()?;
     lab.serve(&[]).await?;
     let _worker = lab.worker("bench")?;
-    let bundle = lab::task("softmax-f32")?;
+    let bundle = lab::small_softmax()?;
     let task = domain::task::Task::load(&bundle)?;
     let run = lab
         .launch(&bundle, &request("softmax-f32", Method::External))
@@ -270,7 +270,7 @@ async fn a_worker_retries_while_its_device_does_not_answer() -> Result<()> {
 async fn a_wait_fails_with_the_log_of_a_worker_that_ended() -> Result<()> {
     let mut lab = Lab::new()?;
     lab.serve(&[]).await?;
-    let bundle = lab::task("softmax-f32")?;
+    let bundle = lab::small_softmax()?;
     let run = lab
         .launch(&bundle, &request("softmax-f32", Method::External))
         .await?;
@@ -342,7 +342,7 @@ async fn killed_run(bundle: &Bundle, request: &RunRequest) -> Result<(Lab, RunVi
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> {
-    let bundle = lab::task("softmax-f32")?;
+    let bundle = lab::small_softmax()?;
     let request = request("softmax-f32", Method::Playbook);
     // Both systems wait for processes much of the time, so they run side by side.
     let ((undisturbed, expected), (_lab, disturbed, results)) = tokio::try_join!(

@@ -70,20 +70,19 @@ fn a_grid_whose_threads_walk_over_all_of_many_short_rows_is_accepted() -> Result
 /// product. `KERNELWRIGHT_SWEEP=full` confirms nine times, each with inputs and shapes of its own.
 #[test]
 fn attention_with_weights_rounded_to_f16_is_confirmed() -> Result<()> {
-    let task = "kernels/attention-f16";
-    let step = lab::repository()
-        .join(task)
-        .join("playbook/07-tensor-cores.cu");
-    let lifted = std::fs::read_to_string(step)?;
+    let bundle = lab::small_attention()?;
+    let lifted = &bundle.files["playbook/07-tensor-cores.cu"];
     let source = lifted.replace("LIFT = 15.0f", "LIFT = 0.0f");
-    ensure!(source != lifted, "the step scales its weights no more");
+    ensure!(source != *lifted, "the step scales its weights no more");
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("rounded-weights.cu");
     std::fs::write(&file, source)?;
-    // One takes over a minute on two cores.
+    let task = folder.path().join("task");
+    lab::write_task(&bundle, &task)?;
+    let path = |path: &std::path::Path| path.to_str().map(str::to_owned).context("a UTF-8 path");
     let full = std::env::var_os("KERNELWRIGHT_SWEEP").is_some_and(|value| value == "full");
     let times = if full { 9 } else { 1 };
-    confirm_file(task, file.to_str().context("a UTF-8 path")?, times)
+    confirm_file(&path(&task)?, &path(&file)?, times)
 }
 
 /// Loads of 16 bytes behind an unaligned head: the order of the sum depends on the alignment of the base.
