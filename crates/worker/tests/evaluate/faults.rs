@@ -16,10 +16,8 @@ use worker::cancel::Cancellation;
 use worker::evaluate::{Compared, EvaluateError, Evaluator, Stop};
 use worker::host::{RepeatPolicy, Role};
 
-use crate::lab::{Lab, lab, read};
+use crate::lab::{Lab, lab};
 use crate::paired;
-
-const TASK: &str = "softmax-f32";
 
 /// The driver calls of the roles, the emulated driver's own function included.
 const CALLS: [&str; 44] = [
@@ -271,7 +269,7 @@ fn doubted(lab: &Lab, evaluator: &Evaluator, doubts: bool) -> Evaluator {
 
 fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
     let cancellation = Cancellation::new().unwrap();
-    let request = Lab::request(TASK, "baseline.cu", read(TASK, "baseline.cu"));
+    let request = Lab::small_request("baseline.cu");
     let mut evaluation = evaluator.evaluate(&request, |_| {}, &cancellation)?;
     // Times and the bundle differ between two evaluations.
     evaluation.stages.clear();

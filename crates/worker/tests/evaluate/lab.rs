@@ -110,6 +110,23 @@ impl Lab {
         }
     }
 
+    /// A request for a file of `softmax-f32` with smaller cases, for tests that need an evaluation
+    /// and whose subject does not depend on the size of tensors.
+    pub fn small_request(file: &str) -> EvaluationRequest {
+        let task = "softmax-f32";
+        let mut request = Self::request(task, file, read(task, file));
+        let text = request.task.files.get_mut("task.toml").unwrap();
+        for (listed, instead) in [
+            ("R = 16, C = 32000", "R = 16, C = 2000"),
+            ("R = 8192, C = 128", "R = 256, C = 128"),
+            ("R = 512, C = 1024", "R = 32, C = 1024"),
+        ] {
+            assert!(text.contains(listed), "{listed}");
+            *text = text.replace(listed, instead);
+        }
+        request
+    }
+
     /// This lab's evaluator, except that the emulated driver follows a fault plan while it times.
     pub fn with_spoiled_timing(&self, plan: &str) -> Evaluator {
         self.spoiled(&[(Role::Time, plan)])

@@ -335,8 +335,7 @@ fn machine_code_that_cannot_be_disassembled_has_a_row() {
     let Some(lab) = Lab::without_disassembler() else {
         return;
     };
-    let task = "softmax-f32";
-    let mut request = Lab::request(task, "baseline.cu", read(task, "baseline.cu"));
+    let mut request = Lab::small_request("baseline.cu");
     request.stage = EvaluationStage::Confirmation;
     let evaluation = lab.evaluate(&request);
     let Some(MachineCode::NotRun { reason }) = &evaluation.machine_code else {
