@@ -10,6 +10,7 @@ mod failures;
 mod fleet;
 mod lineage;
 mod run;
+mod steering;
 mod task;
 
 use chrono::{DateTime, Utc};
@@ -41,6 +42,10 @@ pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::run::{
     BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
+};
+pub use self::steering::{
+    BanRequest, BudgetRequest, CandidateRequest, ForkOrigin, ForkRequest, HintRequest,
+    ModelRequest, Steer, SteeringEntry, WithdrawRequest,
 };
 pub use self::task::{
     Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,

@@ -52,6 +52,12 @@ pub struct Context {
     pub duplicates: Vec<Repetition>,
     /// The candidates tried before, the oldest first.
     pub history: Vec<Attempt>,
+    /// Texts of the people who steer the run.
+    #[serde(default)]
+    pub hints: Vec<String>,
+    /// Ideas to avoid, as these people asked.
+    #[serde(default)]
+    pub avoided: Vec<String>,
     /// Trials that the run has left.
     pub trials_left: Option<u32>,
     /// True if wording and answer follow the published method to the letter.
@@ -213,6 +219,8 @@ impl Context {
             insights: Vec::new(),
             duplicates: Vec::new(),
             history: Vec::new(),
+            hints: Vec::new(),
+            avoided: Vec::new(),
             trials_left: None,
             faithful: false,
         }

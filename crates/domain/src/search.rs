@@ -13,6 +13,7 @@ mod methods;
 mod playbook;
 pub mod selection;
 mod settled;
+mod steering;
 mod sweep;
 mod totals;
 
@@ -33,6 +34,7 @@ pub use budget::{Budget, Spend, StopReason};
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
 pub use insights::{Insight, insights};
 pub use methods::most_slots;
+pub use steering::{Hint, Steering};
 pub use totals::Totals;
 
 use settled::Settled;
@@ -107,6 +109,8 @@ pub enum Operator {
     Sweep,
     /// Submitted by an outside proposer.
     Submit,
+    /// A copy of the candidate that the run was forked from.
+    Fork,
     /// Written by a model that was shown the best.
     Init,
     /// Written by a model that was shown two parents to merge.
@@ -131,6 +135,7 @@ impl Operator {
             Self::Step { .. } => "step",
             Self::Sweep => "sweep",
             Self::Submit => "submit",
+            Self::Fork => "fork",
             Self::Init => "init",
             Self::Crossover => "crossover",
             Self::Mutation => "mutation",
@@ -185,8 +190,13 @@ pub struct RunSnapshot<'a> {
     pub candidates: &'a [Entry],
     /// The progress of the champion's promotion.
     pub promotion: PromotionProgress,
-    /// Candidates whose confirmation failed.
-    pub refused: &'a [CandidateId],
+    /// Candidates that are nobody's parent and no champion: their confirmation failed, or someone banned
+    /// them.
+    pub excluded: &'a [CandidateId],
+    /// The directions that people gave.
+    pub steering: &'a Steering,
+    /// True if the run starts from a candidate of another run.
+    pub is_fork: bool,
 }
 
 /// One candidate as the search sees it.
@@ -244,8 +254,8 @@ pub enum PromotionProgress {
     None,
     /// The champion is being confirmed or committed.
     Underway,
-    /// The champion is committed.
-    Committed,
+    /// A champion is committed, and no later one is on its way.
+    Committed(CandidateId),
 }
 
 /// The actions that the search asks the engine for.
@@ -253,6 +263,8 @@ pub enum PromotionProgress {
 pub enum Action {
     /// Record a candidate and have it evaluated.
     Propose(Proposal),
+    /// Record a copy of the candidate that the run was forked from, and have it evaluated.
+    ProposeOrigin,
     /// Record a candidate and have a model write it.
     Draft(Draft),
     /// Give up waiting for the models that write the run's open candidates.
@@ -316,7 +328,14 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
         }
         EntryState::Accepted { .. } => {}
     }
-    totals.settle(run.candidates, run.refused);
+    if run.is_fork {
+        match run.origin().map(|origin| &origin.state) {
+            None => return vec![Action::ProposeOrigin],
+            Some(EntryState::Pending) => return Vec::new(),
+            Some(_) => {}
+        }
+    }
+    totals.settle(run.candidates, run.excluded);
     let stop = run.stop_reason(totals.settled());
     // Repairs cost no trial, so they are allowed after the last trial.
     let plan = match stop {
@@ -374,11 +393,16 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
             Vec::new()
         };
     }
-    let champion = settled.champion(run.candidates, run.refused);
+    let champion = settled.champion(run.candidates, run.excluded);
     match (run.promotion, champion) {
         (PromotionProgress::Underway, _) => Vec::new(),
         (PromotionProgress::None, Some(champion)) => vec![Action::Promote(champion.id)],
-        (PromotionProgress::None, None) | (PromotionProgress::Committed, _) => {
+        (PromotionProgress::Committed(before), Some(champion))
+            if run.is_slower(before, champion) =>
+        {
+            vec![Action::Promote(champion.id)]
+        }
+        (PromotionProgress::None, None) | (PromotionProgress::Committed(_), _) => {
             vec![Action::Finish(reason)]
         }
     }
@@ -430,7 +454,7 @@ impl RunSnapshot<'_> {
             .target_speedup
             .filter(|_| self.task.objective.stop_at_target);
         let reached = |target: f64| {
-            let champion = settled.champion(self.candidates, self.refused);
+            let champion = settled.champion(self.candidates, self.excluded);
             champion
                 .and_then(Entry::speedup)
                 .is_some_and(|speedup| speedup >= target)
@@ -473,6 +497,18 @@ impl RunSnapshot<'_> {
         Some(usize::try_from(left.saturating_sub(open)).unwrap_or(usize::MAX))
     }
 
+    /// The copy of the candidate that the run was forked from.
+    fn origin(&self) -> Option<&Entry> {
+        let mut entries = self.candidates.iter().skip(1);
+        entries.find(|entry| entry.operator == Operator::Fork)
+    }
+
+    /// Returns true if the candidate with an id was slower than another when both were searched.
+    fn is_slower(&self, id: CandidateId, other: &Entry) -> bool {
+        let entry = self.candidates.iter().find(|entry| entry.id == id);
+        entry.is_some_and(|entry| entry.compare_speedups(other).is_lt())
+    }
+
     fn plan(&self, totals: &mut Totals) -> Plan {
         match self.method {
             Method::Playbook => playbook::plan(self),
@@ -511,11 +547,12 @@ impl Entry {
     }
 }
 
-/// Returns true if a candidate may be promoted: every gate holds, its confirmation has not failed, and
-/// it beats the baseline by more than the margin.
-fn is_eligible(entry: &Entry, refused: &[CandidateId]) -> bool {
+/// Returns true if a candidate may be promoted: every gate holds, it is not excluded, it repeats no other
+/// candidate, and it beats the baseline by more than the margin.
+fn is_eligible(entry: &Entry, excluded: &[CandidateId]) -> bool {
     matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
-        && !refused.contains(&entry.id)
+        && !entry.duplicate
+        && !excluded.contains(&entry.id)
 }
 
 /// The fastest of the accepted; the earliest of equals.

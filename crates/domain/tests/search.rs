@@ -8,7 +8,7 @@ use domain::brief::describe_verdict;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Entry, EntryState, Evolution, Method, Operator, PromotionProgress, RunSnapshot,
-    Spend, StopReason, Totals, next_actions,
+    Spend, Steering, StopReason, Totals, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -131,7 +131,9 @@ impl<'a> Rehearsal<'a> {
             finish_requested: false,
             candidates: &self.candidates,
             promotion: self.promotion,
-            refused: &self.refused,
+            excluded: &self.refused,
+            steering: &Steering::default(),
+            is_fork: false,
         };
         next_actions(&run, &mut Totals::default())
     }
@@ -167,10 +169,10 @@ impl<'a> Rehearsal<'a> {
                     }
                     Action::Promote(id) => {
                         promoted = Some(id);
-                        self.promotion = PromotionProgress::Committed;
+                        self.promotion = PromotionProgress::Committed(id);
                     }
                     end @ (Action::Finish(_) | Action::Fail(_)) => return (promoted, end),
-                    Action::Draft(_) | Action::AbandonDrafts => {
+                    Action::Draft(_) | Action::AbandonDrafts | Action::ProposeOrigin => {
                         panic!("nobody asked for a model")
                     }
                 }

@@ -90,7 +90,13 @@ impl Engine {
         let first = u32::try_from(snapshot.entries.len()).unwrap_or(u32::MAX);
         let recorded = self
             .store
-            .draft_all(snapshot.run, first, &planned, self.now())
+            .draft_all(
+                snapshot.run,
+                first,
+                snapshot.steering.version,
+                &planned,
+                self.now(),
+            )
             .await?;
         if recorded {
             info!(

@@ -87,6 +87,8 @@ impl Engine {
         context.history = attempts
             .map(|entry| Attempt::new(&entry.title, &entry.outcome))
             .collect();
+        context.hints = outline.steering.hints_after(outline.candidates);
+        context.avoided.clone_from(&outline.steering.avoided);
         context.trials_left = Some(trials_left);
         let kind = Kind::External {
             run,

@@ -62,6 +62,7 @@ impl Engine {
             request: &request,
             promotion: &promotion,
             idempotency_key,
+            fork: None,
         };
         let created = self.store.create_run(new, self.now()).await?;
         Ok(Created {
@@ -92,6 +93,14 @@ impl Engine {
             return Err(EngineError::Invalid(Problems(problems)));
         }
         let parent = match submission.parent {
+            Some(parent) if outline.steering.banned.contains(&parent) => {
+                return Err(EngineError::Refused {
+                    why: format!(
+                        "submit to run {run}: the parent {parent} is banned; name another one, or withdraw \
+                         the ban"
+                    ),
+                });
+            }
             Some(parent) => parent,
             None => best_or_baseline(&outline)?,
         };
@@ -193,7 +202,7 @@ impl Engine {
         Ok(Some(Problem::whole(field, message, fix)))
     }
 
-    fn default_target(&self) -> Result<PromotionTarget, EngineError> {
+    pub(crate) fn default_target(&self) -> Result<PromotionTarget, EngineError> {
         let repository = &self.settings.default_repository;
         let Some(path) = repository.to_str() else {
             return Err(EngineError::Refused {
@@ -213,16 +222,17 @@ impl Engine {
     }
 }
 
-/// The best candidate so far, or the baseline if none is accepted.
+/// The newest pinned candidate, else the best so far, else the baseline.
 pub(crate) fn best_or_baseline(outline: &RunOutline) -> Result<CandidateId, EngineError> {
-    let parent = outline.best.or(outline.baseline);
+    let pinned = outline.steering.newest_pin();
+    let parent = pinned.or(outline.best).or(outline.baseline);
     parent.ok_or_else(|| EngineError::Refused {
         why: format!("find a parent in run {}: it has not begun", outline.run),
     })
 }
 
 /// The defects of a request for a run of `task`.
-fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
+pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     let mut problems = Vec::new();
     let mut report = |field: &str, message: String, fix: &str| {
         problems.push(Problem::whole(field, message, fix));

@@ -23,6 +23,7 @@ mod model_choices;
 pub mod promote;
 pub mod prompt;
 mod recording;
+mod steering;
 mod step;
 mod task_definition;
 mod unpromoted;

@@ -206,6 +206,11 @@ impl Engine {
         for action in std::mem::take(&mut decision.actions) {
             match action {
                 Action::Propose(proposal) => proposals.push(proposal),
+                Action::ProposeOrigin => {
+                    if let Some(origin) = self.propose_origin(&snapshot, &task).await? {
+                        return self.record_all(run, &[origin]).await;
+                    }
+                }
                 // Planned above, as long as the budget covers them.
                 Action::Draft(_) => {}
                 Action::AbandonDrafts => {
@@ -224,7 +229,8 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    let unpromoted = why_unpromoted(&view(&snapshot, &task, None));
+                    let unpromoted =
+                        why_unpromoted(&view(&snapshot, &task, None), &snapshot.refused);
                     self.store
                         .finish(run, reason, unpromoted.as_deref(), self.now())
                         .await?;
@@ -253,7 +259,11 @@ impl Engine {
                 Err(reason) => return self.fail(run, reason).await,
             }
         }
-        match self.store.propose_all(run, &candidates, self.now()).await {
+        self.record_all(run, &candidates).await
+    }
+
+    async fn record_all(&self, run: RunId, candidates: &[NewCandidate]) -> Result<(), EngineError> {
+        match self.store.propose_all(run, candidates, self.now()).await {
             Ok(proposed) => {
                 info!(candidates = proposed.len(), "proposed candidates");
                 Ok(())
@@ -350,7 +360,9 @@ fn view<'a>(
         finish_requested: snapshot.finish_requested,
         candidates: &snapshot.entries,
         promotion: snapshot.promotion,
-        refused: &snapshot.refused,
+        excluded: &snapshot.excluded,
+        steering: &snapshot.steering,
+        is_fork: snapshot.forked_from.is_some(),
     }
 }
 

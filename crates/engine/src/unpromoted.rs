@@ -1,11 +1,13 @@
 //! The reason why a run ends without a promotion, as text for its record.
 
+use domain::id::CandidateId;
 use domain::margins::MIN_PROMOTION_SPEEDUP;
 use domain::search::{Entry, EntryState, PromotionProgress, RunSnapshot};
 
 /// Returns the reason why a run that ends now promotes nothing; none if its champion is committed.
-pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
-    if run.promotion == PromotionProgress::Committed {
+/// `refused` are the candidates whose confirmation failed.
+pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>, refused: &[CandidateId]) -> Option<String> {
+    if matches!(run.promotion, PromotionProgress::Committed(_)) {
         return None;
     }
     let accepted = run
@@ -13,13 +15,16 @@ pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>) -> Option<String> {
         .iter()
         .enumerate()
         .skip(1)
-        .filter(|(_, entry)| !run.refused.contains(&entry.id))
+        .filter(|(_, entry)| !run.excluded.contains(&entry.id))
         .filter_map(|(ordinal, entry)| Some((ordinal, entry, entry.speedup()?)));
     let fastest = accepted.reduce(|best, next| if next.2 > best.2 { next } else { best });
     let tried = run.candidates.len().saturating_sub(1);
     Some(match fastest {
         _ if tried == 0 => "no candidate was tried".to_owned(),
-        None if !run.refused.is_empty() => {
+        None if !run.steering.banned.is_empty() => {
+            "every candidate that was accepted is banned or failed its confirmation".to_owned()
+        }
+        None if !refused.is_empty() => {
             "no candidate that was accepted passed its confirmation".to_owned()
         }
         None if tried == 1 => "the only candidate was not accepted".to_owned(),

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use domain::api::{Event, EventKind, PromotionState, RunState, RunView};
+use domain::api::{Event, EventKind, PromotionState, RunState, RunView, Steer};
 
 use crate::terminal::{labelled_time, line, plain};
 
@@ -119,6 +119,20 @@ impl Progress {
             EventKind::Requeued { reason, .. } => {
                 Some(format!("back to the queue: {}", line(reason, 120)))
             }
+            EventKind::Steered { actor, what, .. } => {
+                Some(format!("{}: {}", line(actor, 40), describe_steer(what)))
+            }
+            EventKind::Reevaluated {
+                ordinal,
+                summary,
+                speedup,
+                ..
+            } => {
+                let speedup =
+                    speedup.map_or_else(String::new, |speedup| format!("{speedup:.2}x, "));
+                let summary = line(summary, 120);
+                Some(format!("#{ordinal} evaluated again: {speedup}{summary}"))
+            }
             EventKind::Promotion { promotion } => {
                 let what = match &promotion.state {
                     PromotionState::Confirming => {
@@ -174,4 +188,37 @@ impl Progress {
 
 fn short(commit: &str) -> String {
     plain(commit).chars().take(12).collect()
+}
+
+/// A direction in words.
+pub fn describe_steer(what: &Steer) -> String {
+    match what {
+        Steer::Hint {
+            text,
+            prompts: None,
+        } => format!("hint: {}", line(text, 160)),
+        Steer::Hint {
+            text,
+            prompts: Some(prompts),
+        } => format!("hint for {prompts} prompts: {}", line(text, 160)),
+        Steer::Pin { ordinal, .. } => format!("pin #{ordinal}"),
+        Steer::Ban {
+            ordinal,
+            descendants: true,
+            ..
+        } => format!("ban #{ordinal} and its descendants"),
+        Steer::Ban { ordinal, .. } => format!("ban #{ordinal}"),
+        Steer::Avoid { idea } => format!("avoid: {}", line(idea, 160)),
+        Steer::Withdraw { withdrawn } => format!("withdraw entry {withdrawn}"),
+        Steer::Budget { before, after } => {
+            let limits = |budget| serde_json::to_string(budget).unwrap_or_default();
+            format!("budget: {} to {}", limits(before), limits(after))
+        }
+        Steer::Model { from, to } => {
+            format!("model {} takes over from {}", line(to, 40), line(from, 40))
+        }
+        Steer::Fork { ordinal, fork, .. } => format!("fork {fork} from #{ordinal}"),
+        Steer::Reevaluate { ordinal, .. } => format!("evaluate #{ordinal} again"),
+        Steer::Promote { ordinal, .. } => format!("promote #{ordinal}"),
+    }
 }

@@ -25,7 +25,7 @@ use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{json, micros};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, runs};
+use crate::{Connection, Store, StoreError, events, runs, steering};
 pub(crate) use past::spend;
 use rows::DueRow;
 
@@ -169,7 +169,8 @@ pub struct WrittenText {
 impl Store {
     /// Records candidates that models are to write, with the calls that ask for them: all of
     /// them, or none if the run has moved on since the decision was made. Returns whether it did.
-    /// `first` is the ordinal of the first of them.
+    /// `first` is the ordinal of the first of them, `steering` the number of the newest direction that
+    /// they follow.
     ///
     /// # Errors
     /// A parent is unknown, the run is over, or the database fails.
@@ -177,12 +178,14 @@ impl Store {
         &self,
         run: RunId,
         first: u32,
+        steering: u32,
         drafts: &[NewDraft],
         now: DateTime<Utc>,
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let state = runs::open_state_of(&mut tx, run, "draft a candidate for").await?;
-        let stale = candidates::next_ordinal(&mut tx, run).await? != i64::from(first);
+        let stale = candidates::next_ordinal(&mut tx, run).await? != i64::from(first)
+            || steering::version(&mut tx, run).await? != i64::from(steering);
         if stale || matches!(state, RunState::Paused { .. }) {
             return Ok(false);
         }

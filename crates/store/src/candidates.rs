@@ -325,6 +325,7 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
             let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
             Some(format!("sweep {parent} {}", json(&new.configuration)))
         }
+        Operator::Fork => Some("fork".to_owned()),
         // A model's reply has its ordinal, which is planned once.
         Operator::Submit
         | Operator::Init

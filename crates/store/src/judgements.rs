@@ -97,7 +97,7 @@ pub(crate) async fn record(
         .await
         .context("count the device's time")?;
     if evaluation.stage.decides_promotion() {
-        return Ok(());
+        return announce_again(tx, judgement, now).await;
     }
     query("UPDATE candidates SET state = 'evaluated' WHERE id = $1")
         .bind(judgement.candidate.uuid())
@@ -123,6 +123,36 @@ fn device_us(evaluation: &Evaluation) -> i64 {
         .map(|stage| stage.milliseconds)
         .sum::<f64>();
     (occupied * 1000.0).round() as i64
+}
+
+/// Tells the outcome of an evaluation that someone asked for again. That of a promotion is told by the
+/// promotion.
+async fn announce_again(
+    tx: &mut Connection,
+    judgement: &Judgement<'_>,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let ordinal: Option<i64> = query_scalar(
+        "SELECT ordinal FROM candidates WHERE id = $1 \
+         AND NOT EXISTS (SELECT 1 FROM promotions WHERE job = $2)",
+    )
+    .bind(judgement.candidate.uuid())
+    .bind(judgement.job.map(|(job, ..)| job.uuid()))
+    .fetch_optional(&mut *tx)
+    .await
+    .context("look for the promotion of an evaluation")?;
+    let Some(ordinal) = ordinal else {
+        return Ok(());
+    };
+    let verdict = &judgement.evaluation.verdict;
+    let again = EventKind::Reevaluated {
+        candidate: judgement.candidate,
+        ordinal: RowRef::new("candidates", judgement.candidate).number("ordinal", ordinal)?,
+        verdict: verdict.kind(),
+        summary: verdict.to_string(),
+        speedup: judgement.speedup,
+    };
+    events::record(tx, judgement.run, &again, now).await
 }
 
 /// Tells that a candidate, and every duplicate of it, has its verdict.
@@ -244,8 +274,8 @@ async fn record_judged(
     Ok(())
 }
 
-/// The fastest accepted candidate whose promotion was neither refused nor taken back; the
-/// earliest of equals.
+/// The fastest accepted candidate that is not banned and whose promotion was neither refused nor taken
+/// back; the earliest of equals.
 pub(crate) async fn best(
     connection: &mut Connection,
     run: RunId,
@@ -255,6 +285,7 @@ pub(crate) async fn best(
          WHERE e.run = $1 AND e.stage <> 'confirmation' AND e.speedup IS NOT NULL \
          AND NOT EXISTS (SELECT 1 FROM promotions p \
          WHERE p.candidate = c.id AND p.state IN ('refused', 'reverted')) \
+         AND NOT EXISTS (SELECT 1 FROM bans b WHERE b.run = $1 AND b.candidate = c.id) \
          ORDER BY e.speedup DESC, c.ordinal LIMIT 1",
     )
     .bind(run.uuid())

@@ -142,7 +142,7 @@ impl PromotionRow {
 
 impl Store {
     /// Begins to promote a candidate: queues its confirmation. While the run has a promotion
-    /// that is under way or committed, or had one of this candidate, this changes nothing.
+    /// that is under way, or had one of this candidate, this changes nothing.
     ///
     /// # Errors
     /// The run is unknown or over, or the database fails.
@@ -153,13 +153,12 @@ impl Store {
         branch: &str,
         now: DateTime<Utc>,
     ) -> Result<PromotionView, StoreError> {
-        let (id, job) =
-            self.draw(|rng| (PromotionId::generate(now, rng), JobId::generate(now, rng)));
+        let ids = self.draw(|rng| (PromotionId::generate(now, rng), JobId::generate(now, rng)));
         let mut tx = self.begin().await?;
         runs::open_state_of(&mut tx, run, "promote a candidate of").await?;
         let known: Option<Uuid> = query_scalar(
             "SELECT id FROM promotions WHERE run = $1 AND (candidate = $2 \
-                 OR state IN ('confirming', 'blocked', 'committed')) ORDER BY id DESC LIMIT 1",
+                 OR state IN ('confirming', 'blocked')) ORDER BY id DESC LIMIT 1",
         )
         .bind(run.uuid())
         .bind(candidate.uuid())
@@ -169,31 +168,7 @@ impl Store {
         if let Some(known) = known {
             return view(&mut tx, PromotionId::from(known)).await;
         }
-        let target = target(&mut tx, run).await?;
-        jobs::enqueue(
-            &mut tx,
-            job,
-            run,
-            candidate,
-            EvaluationStage::Confirmation,
-            now,
-        )
-        .await?;
-        query(
-            "INSERT INTO promotions (id, run, candidate, repository, branch, state, job, \
-             created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'confirming', $6, $7, $7)",
-        )
-        .bind(id.uuid())
-        .bind(run.uuid())
-        .bind(candidate.uuid())
-        .bind(target.repository)
-        .bind(branch)
-        .bind(job.uuid())
-        .bind(micros(now))
-        .execute(&mut *tx)
-        .await
-        .context("record a promotion")?;
-        let view = record_state(&mut tx, run, id, now).await?;
+        let view = begin(&mut tx, run, candidate, branch, ids, now).await?;
         self.commit(tx).await?;
         Ok(view)
     }
@@ -329,6 +304,11 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("record a commit")?;
+        query("UPDATE runs SET unpromoted = NULL WHERE id = $1")
+            .bind(run.uuid())
+            .execute(&mut *tx)
+            .await
+            .context("record a commit")?;
         let view = record_state(&mut tx, run, promotion, now).await?;
         self.commit(tx).await?;
         Ok(view)
@@ -367,6 +347,35 @@ impl Store {
         self.commit(tx).await?;
         Ok(view)
     }
+}
+
+/// Queues the confirmation of a candidate and records its promotion.
+pub(crate) async fn begin(
+    tx: &mut Connection,
+    run: RunId,
+    candidate: CandidateId,
+    branch: &str,
+    (id, job): (PromotionId, JobId),
+    now: DateTime<Utc>,
+) -> Result<PromotionView, StoreError> {
+    let target = target(tx, run).await?;
+    let stage = EvaluationStage::Confirmation;
+    jobs::enqueue(tx, job, run, candidate, stage, now).await?;
+    query(
+        "INSERT INTO promotions (id, run, candidate, repository, branch, state, job, \
+         created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'confirming', $6, $7, $7)",
+    )
+    .bind(id.uuid())
+    .bind(run.uuid())
+    .bind(candidate.uuid())
+    .bind(target.repository)
+    .bind(branch)
+    .bind(job.uuid())
+    .bind(micros(now))
+    .execute(&mut *tx)
+    .await
+    .context("record a promotion")?;
+    record_state(tx, run, id, now).await
 }
 
 /// Retries the blocked promotions of a run, with a new confirmation where the last one ended

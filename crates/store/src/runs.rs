@@ -1,7 +1,7 @@
 //! Runs: creation, changes of state, and the time spent running.
 
 use chrono::{DateTime, Utc};
-use domain::api::{EventKind, PromotionTarget, RunRequest, RunState, RunView};
+use domain::api::{EventKind, ForkOrigin, PromotionTarget, RunRequest, RunState, RunView, Steer};
 use domain::digest::Digest;
 use domain::id::RunId;
 use domain::role::Key;
@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, run_state_columns};
-use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, views};
+use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, steering, views};
 
 /// A run to create.
 #[derive(Debug, Clone)]
@@ -23,6 +23,8 @@ pub struct NewRun<'a> {
     pub promotion: &'a PromotionTarget,
     /// The same key always gives the same run.
     pub idempotency_key: Option<&'a str>,
+    /// The candidate that the run starts from, and the name of the caller who forked it.
+    pub fork: Option<(ForkOrigin, &'a str)>,
 }
 
 /// A run, with whether this call created it.
@@ -35,7 +37,7 @@ pub struct CreatedRun {
 }
 
 impl Store {
-    /// Records a run on the newest task of the requested name.
+    /// Records a run on the newest task of the requested name, or a fork on the task of its origin.
     ///
     /// # Errors
     /// The task is unknown, the key belongs to another request, or the database fails.
@@ -52,12 +54,14 @@ impl Store {
         });
         let mut tx = self.begin().await?;
         if let Some(key) = new.idempotency_key {
-            let known: Option<(Uuid, String)> =
-                query_as("SELECT id, request FROM runs WHERE idempotency_key = $1")
-                    .bind(key)
-                    .fetch_optional(&mut *tx)
-                    .await
-                    .context("look for the idempotency key")?;
+            let known: Option<(Uuid, String)> = query_as(
+                "SELECT id, COALESCE(first_request, request) FROM runs \
+                     WHERE idempotency_key = $1",
+            )
+            .bind(key)
+            .fetch_optional(&mut *tx)
+            .await
+            .context("look for the idempotency key")?;
             if let Some((known, earlier)) = known {
                 if earlier != request {
                     return Err(StoreError::KeyReused {
@@ -68,10 +72,14 @@ impl Store {
                 return Ok(CreatedRun { run, fresh: false });
             }
         }
+        let origin = new.fork.map(|(origin, _)| origin);
         let content: Option<String> = query_scalar(
-            "SELECT content FROM tasks WHERE name = $1 ORDER BY created_at DESC, content LIMIT 1",
+            "SELECT content FROM tasks WHERE name = $1 \
+             AND content = COALESCE((SELECT task_content FROM runs WHERE id = $2), content) \
+             ORDER BY created_at DESC, content LIMIT 1",
         )
         .bind(&new.request.task)
+        .bind(origin.map(|origin| origin.run.uuid()))
         .fetch_optional(&mut *tx)
         .await
         .context("look for the task")?;
@@ -86,8 +94,8 @@ impl Store {
             .unwrap_or_else(|| format!("{} {}", new.request.task, new.request.method.as_str()));
         query(
             "INSERT INTO runs (id, name, task_content, request, promotion_target, \
-             idempotency_key, secret, device, created_at, updated_at) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9)",
+             idempotency_key, secret, device, created_at, updated_at, forked_from) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)",
         )
         .bind(id.uuid())
         .bind(name)
@@ -98,9 +106,18 @@ impl Store {
         .bind(secret.to_string())
         .bind(new.request.device.as_deref())
         .bind(micros(now))
+        .bind(origin.map(|origin| origin.candidate.uuid()))
         .execute(&mut *tx)
         .await
         .context("record a run")?;
+        if let Some((origin, actor)) = new.fork {
+            let what = Steer::Fork {
+                candidate: origin.candidate,
+                ordinal: origin.ordinal,
+                fork: id,
+            };
+            steering::record(&mut tx, origin.run, actor, what, now).await?;
+        }
         let created = EventKind::RunChanged {
             state: RunState::Created,
         };

@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
-use domain::api::{RunRequest, RunState};
+use domain::api::{ForkOrigin, RunRequest, RunState};
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
-use domain::search::{Entry, EntryState, PromotionProgress, Spend};
+use domain::search::{Entry, EntryState, PromotionProgress, Spend, Steering};
 use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::runs::is_active;
-use crate::{Connection, Store, StoreError, calls, judgements};
+use crate::{Connection, Store, StoreError, calls, judgements, steering};
 
 /// Everything that decides what happens next in a run, read at one moment.
 #[derive(Debug, Clone)]
@@ -40,6 +40,12 @@ pub struct Snapshot {
     pub promotion: PromotionProgress,
     /// Candidates whose confirmation failed or whose promotion was taken back.
     pub refused: Vec<CandidateId>,
+    /// These and the banned ones: nobody's parent and no champion.
+    pub excluded: Vec<CandidateId>,
+    /// The directions in force.
+    pub steering: Steering,
+    /// The candidate that the run was forked from.
+    pub forked_from: Option<ForkOrigin>,
 }
 
 /// A run without its candidates.
@@ -59,8 +65,11 @@ pub struct RunOutline {
     pub charged: u32,
     /// The first of them.
     pub baseline: Option<CandidateId>,
-    /// The fastest accepted one whose promotion was neither refused nor taken back.
+    /// The fastest accepted one that is not banned and whose promotion was neither refused nor taken
+    /// back.
     pub best: Option<CandidateId>,
+    /// The directions in force.
+    pub steering: Steering,
 }
 
 #[derive(sqlx::FromRow)]
@@ -188,6 +197,7 @@ impl Store {
             charged: row_ref.number("charged", row.charged)?,
             baseline: judgements::baseline(&mut view, run).await?,
             best: judgements::best(&mut view, run).await?,
+            steering: steering::in_force(&mut view, run).await?,
         })
     }
 
@@ -245,6 +255,9 @@ impl Store {
         }
         let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = promotion(&mut view, run).await?;
+        let steering = steering::in_force(&mut view, run).await?;
+        let excluded = refused.iter().chain(&steering.banned).copied().collect();
+        let forked_from = steering::origin(&mut view, run).await?;
         let row_ref = RowRef::new("runs", run);
         Ok(Snapshot {
             run,
@@ -258,6 +271,9 @@ impl Store {
             entries: known,
             promotion,
             refused,
+            excluded,
+            steering,
+            forked_from,
         })
     }
 }
@@ -278,18 +294,22 @@ async fn promotion(
     connection: &mut Connection,
     run: RunId,
 ) -> Result<(PromotionProgress, Vec<CandidateId>), StoreError> {
-    let states: Vec<String> = query_scalar("SELECT state FROM promotions WHERE run = $1")
-        .bind(run.uuid())
-        .fetch_all(&mut *connection)
-        .await
-        .context("read the promotions")?;
-    let any = |wanted: &[&str]| states.iter().any(|state| wanted.contains(&state.as_str()));
-    let progress = if any(&["confirming", "blocked"]) {
-        PromotionProgress::Underway
-    } else if any(&["committed"]) {
-        PromotionProgress::Committed
-    } else {
-        PromotionProgress::None
+    let states: Vec<(String, Uuid)> =
+        query_as("SELECT state, candidate FROM promotions WHERE run = $1 ORDER BY created_at, id")
+            .bind(run.uuid())
+            .fetch_all(&mut *connection)
+            .await
+            .context("read the promotions")?;
+    let any = |wanted: &[&str]| {
+        let mut states = states.iter();
+        states.any(|(state, _)| wanted.contains(&state.as_str()))
+    };
+    let mut newest_first = states.iter().rev();
+    let committed = newest_first.find(|(state, _)| state == "committed");
+    let progress = match committed {
+        _ if any(&["confirming", "blocked"]) => PromotionProgress::Underway,
+        Some((_, candidate)) => PromotionProgress::Committed(CandidateId::from(*candidate)),
+        None => PromotionProgress::None,
     };
     if !any(&["refused", "reverted"]) {
         return Ok((progress, Vec::new()));

@@ -20,7 +20,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, calls, judgements, promotions};
+use crate::{Connection, Store, StoreError, calls, judgements, promotions, steering};
 
 pub use lineage::LineageQuery;
 pub use lists::{CandidateQuery, Cursor, CursorError};
@@ -452,6 +452,7 @@ pub(crate) async fn run_view(
         pending: row_ref.number("pending", pending)?,
         best: best(connection, run).await?,
         promotion: promotions::newest(connection, run).await?,
+        forked_from: steering::origin(connection, run).await?,
         unpromoted: row.unpromoted,
         last_event: row.last_event,
         seed: request.seed,

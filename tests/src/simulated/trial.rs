@@ -9,7 +9,7 @@ use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, Totals, next_actions,
+    PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
 };
 use domain::task::Task;
 use domain::verdict::VerdictKind;
@@ -98,7 +98,9 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
                 finish_requested: run.finish,
                 candidates: &run.entries,
                 promotion,
-                refused: &[],
+                excluded: &[],
+                steering: &Steering::default(),
+                is_fork: false,
             },
             &mut totals,
         );
@@ -107,8 +109,8 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
             match action {
                 Action::Propose(_) => run.add_baseline(),
                 Action::Draft(draft) => run.add(&draft),
-                Action::Promote(_) => promotion = PromotionProgress::Committed,
-                Action::AbandonDrafts => {}
+                Action::Promote(winner) => promotion = PromotionProgress::Committed(winner),
+                Action::AbandonDrafts | Action::ProposeOrigin => {}
                 Action::Finish(_) => return Ok(run.course(trials)),
                 Action::Fail(why) => bail!("the run failed: {why}"),
             }

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{PromotionView, RunState};
+use super::{PromotionView, RunState, Steer};
 use crate::id::{CandidateId, RunId, WorkerId};
 use crate::model::Dollars;
 use crate::verdict::VerdictKind;
@@ -104,6 +104,28 @@ pub enum EventKind {
         candidate: CandidateId,
         /// The reason.
         reason: String,
+    },
+    /// Someone gave the run a direction.
+    Steered {
+        /// Its number in the run.
+        entry: u32,
+        /// The name of the token that asked, or the words for a caller without one.
+        actor: String,
+        /// The direction.
+        what: Steer,
+    },
+    /// A candidate was evaluated again on request. Its first verdict stays.
+    Reevaluated {
+        /// The candidate.
+        candidate: CandidateId,
+        /// Its ordinal.
+        ordinal: u32,
+        /// The new verdict.
+        verdict: VerdictKind,
+        /// The new verdict in one sentence.
+        summary: String,
+        /// Speedup over the baseline, if accepted.
+        speedup: Option<f64>,
     },
     /// A promotion moved on.
     Promotion {

@@ -7,7 +7,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::PromotionView;
+use super::{ForkOrigin, PromotionView};
 use crate::digest::Digest;
 use crate::id::{CandidateId, RunId};
 use crate::model::{Dollars, Prompt};
@@ -185,8 +185,11 @@ pub struct RunView {
     pub pending: u32,
     /// The best accepted candidate.
     pub best: Option<BestCandidate>,
-    /// The promotion of its champion, once there is one.
+    /// The newest promotion of the run, once there is one.
     pub promotion: Option<PromotionView>,
+    /// The candidate that the run was forked from.
+    #[serde(default)]
+    pub forked_from: Option<ForkOrigin>,
     /// Why the completed run promoted nothing.
     #[serde(default)]
     pub unpromoted: Option<String>,

@@ -116,6 +116,26 @@ pub enum StopReason {
     Requested,
 }
 
+impl StopReason {
+    /// The limit of the budget that ended the run, by its name on the wire; none if another budget
+    /// changes nothing.
+    pub fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::Trials => Some("trials"),
+            Self::WallTime => Some("wall_seconds"),
+            Self::Tokens => Some("tokens"),
+            Self::Dollars => Some("dollars"),
+            Self::DeviceTime => Some("device_seconds"),
+            Self::Exhausted
+            | Self::Generations
+            | Self::NothingUsable
+            | Self::Target
+            | Self::PhaseClosed
+            | Self::Requested => None,
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -150,6 +150,12 @@ pub struct Draft {
     /// The last attempts, whose ideas and outcomes are shown, the oldest first.
     #[serde(default)]
     pub attempts: Vec<CandidateId>,
+    /// Texts of people that the prompt carries.
+    #[serde(default)]
+    pub hints: Vec<String>,
+    /// Ideas that the prompt tells to avoid, as people asked.
+    #[serde(default)]
+    pub avoided: Vec<String>,
     /// The configured model that is asked.
     pub model: String,
     /// Told to models that take a seed, so that equal prompts get different replies.
@@ -318,7 +324,7 @@ impl<'a> Population<'a> {
         totals: &'a mut Totals,
     ) -> Self {
         let rules = methods::of(run.method);
-        totals.advance(entries, run.refused, rules.structure, run.seed);
+        totals.advance(entries, run.excluded, rules.structure, run.seed);
         Self {
             run,
             rules,
@@ -331,6 +337,15 @@ impl<'a> Population<'a> {
     /// The baseline.
     pub(super) fn baseline(&self) -> &'a Entry {
         &self.entries[0]
+    }
+
+    /// The candidate that first candidates are written from where they do not see the best: the copy of
+    /// the candidate that the run was forked from, else the baseline.
+    pub(super) fn root(&self) -> &'a Entry {
+        let origin = self.run.origin().filter(|_| self.run.is_fork);
+        let is_usable =
+            |origin: &&Entry| origin.speedup().is_some() && !self.run.excluded.contains(&origin.id);
+        origin.filter(is_usable).unwrap_or(self.baseline())
     }
 
     /// The candidate at a position of the run.
@@ -455,6 +470,7 @@ impl<'a> Population<'a> {
             matches!(entry.state, EntryState::Rejected(kind) if is_repairable(kind))
                 && entry.operator.asks_model()
                 && !entry.duplicate
+                && !self.run.excluded.contains(&entry.id)
                 && !repaired.contains(&entry.id)
                 && depths.get(&entry.id).copied().unwrap_or(0) < most
         })
@@ -475,12 +491,16 @@ impl<'a> Population<'a> {
     /// Plans the slot at a place of the run. The place selects the stream of random numbers.
     fn draft(&self, operator: &Operator, generation: u32, place: usize) -> Draft {
         let mut rng = stream(self.run.seed, place as u64);
+        let mut selection = (self.rules.select)(self, operator, &mut rng);
+        if let Some(pinned) = self.run.steering.pin_at(place) {
+            selection.include(pinned);
+        }
         let Selection {
             operator,
             parents,
             best,
             shows,
-        } = (self.rules.select)(self, operator, &mut rng);
+        } = selection;
         let insights = match shows {
             Shows::Run => self.insights(&mut rng),
             Shows::Nothing | Shows::Chain(_) => Vec::new(),
@@ -496,6 +516,8 @@ impl<'a> Population<'a> {
             insights,
             duplicates: self.duplicates(),
             attempts: self.attempts(shows),
+            hints: self.run.steering.hints_at(self.run.candidates, place),
+            avoided: self.run.steering.avoided.clone(),
             model: model.unwrap_or_default(),
             // Servers take seeds of 31 bits at least.
             seed: u64::from(rng.random::<u32>() >> 1),

@@ -75,6 +75,19 @@ pub(super) enum Shows {
 }
 
 impl Selection {
+    /// Makes a pinned candidate one of the parents, in the place of the last one. A first candidate is
+    /// written from the best, so that the pinned one stands in for it.
+    pub(super) fn include(&mut self, pinned: CandidateId) {
+        if self.parents.contains(&pinned) {
+            return;
+        }
+        self.parents.pop();
+        self.parents.push(pinned);
+        if self.operator == Operator::Init {
+            self.best = pinned;
+        }
+    }
+
     /// A candidate from the best of the run.
     fn from_best(seen: &Population<'_>, shows: Shows) -> Self {
         let best = seen.best().id;

@@ -25,6 +25,10 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         if speedup < best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE {
             continue;
         }
+        let is_usable = |entry: &Entry| !run.steering.banned.contains(&entry.id);
+        if !is_usable(step) {
+            continue;
+        }
         kept.push(step);
         let swept = source
             .step()
@@ -40,7 +44,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         {
             return Plan::Wait;
         }
-        kept.extend(run.sweep_of(step.id));
+        kept.extend(run.sweep_of(step.id).filter(|entry| is_usable(entry)));
     }
     Plan::Exhausted(StopReason::Exhausted)
 }

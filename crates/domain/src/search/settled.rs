@@ -31,7 +31,7 @@ impl Settled {
     }
 
     /// Counts further candidates up to the first pending one.
-    pub(super) fn advance(&mut self, entries: &[Entry], refused: &[CandidateId]) {
+    pub(super) fn advance(&mut self, entries: &[Entry], excluded: &[CandidateId]) {
         let further = entries.iter().enumerate().skip(self.upto);
         for (place, entry) in further.take_while(|(_, entry)| entry.state != EntryState::Pending) {
             (self.upto, self.last) = (place + 1, Some(entry.id));
@@ -39,7 +39,7 @@ impl Settled {
             self.written += usize::from(entry.trial && entry.operator.asks_model());
             self.init += usize::from(entry.operator == Operator::Init);
             self.generation = self.generation.max(entry.generation);
-            if is_eligible(entry, refused) {
+            if is_eligible(entry, excluded) {
                 let best = self.champion.map(|place| &entries[place]);
                 let further = fastest(best.into_iter().chain([entry]));
                 if further.is_some_and(|champion| std::ptr::eq(champion, entry)) {
@@ -69,11 +69,11 @@ impl Settled {
     pub(super) fn champion<'e>(
         &self,
         entries: &'e [Entry],
-        refused: &[CandidateId],
+        excluded: &[CandidateId],
     ) -> Option<&'e Entry> {
         let best = self.champion.map(|place| &entries[place]);
         let rest = self.uncounted(entries).iter();
-        let further = rest.filter(|entry| is_eligible(entry, refused));
+        let further = rest.filter(|entry| is_eligible(entry, excluded));
         fastest(best.into_iter().chain(further))
     }
 }

@@ -29,9 +29,9 @@ pub struct Totals {
     added: usize,
     /// The last of them, by which another run's totals are recognised.
     last: Option<CandidateId>,
-    /// The refused candidates that were left out.
-    refused: Vec<CandidateId>,
-    /// Valid members: accepted, not a duplicate, not refused.
+    /// The excluded candidates that were left out.
+    excluded: Vec<CandidateId>,
+    /// Valid members: accepted, not a duplicate, not excluded.
     valid: usize,
     /// Positions of the fastest valid members, best first, the earlier of equals before the later.
     elite: Vec<usize>,
@@ -50,15 +50,15 @@ pub struct Totals {
 
 impl Totals {
     /// Counts the leading candidates that are judged or given up. Starts again if the totals are of
-    /// another run, or if the refused candidates have changed.
-    pub(super) fn settle(&mut self, entries: &[Entry], refused: &[CandidateId]) {
-        if !self.settled.counts_first_of(entries) || self.refused != refused {
+    /// another run, or if the excluded candidates have changed.
+    pub(super) fn settle(&mut self, entries: &[Entry], excluded: &[CandidateId]) {
+        if !self.settled.counts_first_of(entries) || self.excluded != excluded {
             *self = Self {
-                refused: refused.to_vec(),
+                excluded: excluded.to_vec(),
                 ..Self::default()
             };
         }
-        self.settled.advance(entries, refused);
+        self.settled.advance(entries, excluded);
     }
 
     /// The counts of [`Totals::settle`].
@@ -71,15 +71,15 @@ impl Totals {
     pub(super) fn advance(
         &mut self,
         entries: &[Entry],
-        refused: &[CandidateId],
+        excluded: &[CandidateId],
         structure: Structure,
         seed: u64,
     ) {
         let before = entries.get(..self.added);
         let last = before.map(|added| added.last().map(|entry| entry.id));
-        if last != Some(self.last) || self.refused != refused {
+        if last != Some(self.last) || self.excluded != excluded {
             *self = Self {
-                refused: refused.to_vec(),
+                excluded: excluded.to_vec(),
                 settled: std::mem::take(&mut self.settled),
                 ..Self::default()
             };
@@ -100,7 +100,7 @@ impl Totals {
         seed: u64,
     ) {
         let is_valid =
-            entry.speedup().is_some() && !entry.duplicate && !self.refused.contains(&entry.id);
+            entry.speedup().is_some() && !entry.duplicate && !self.excluded.contains(&entry.id);
         match structure {
             Structure::Elite => {}
             Structure::Chains => self.chains.add(place, entry, is_valid),

@@ -3,6 +3,7 @@
 mod methods;
 mod rehearsal;
 mod selection;
+mod steering;
 
 use domain::id::CandidateId;
 use domain::model::{Ceiling, Dollars, Usage};

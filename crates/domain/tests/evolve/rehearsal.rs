@@ -8,7 +8,7 @@ use chrono::DateTime;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, Totals, next_actions,
+    PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -97,6 +97,8 @@ pub struct Rehearsal<'a> {
     pub spend: Spend,
     pub finish_requested: bool,
     pub promotion: PromotionProgress,
+    pub steering: Steering,
+    pub is_fork: bool,
     /// Kept from one decision to the next, as a service keeps them.
     totals: RefCell<Totals>,
 }
@@ -117,6 +119,8 @@ impl<'a> Rehearsal<'a> {
             spend: Spend::default(),
             finish_requested: false,
             promotion: PromotionProgress::None,
+            steering: Steering::default(),
+            is_fork: false,
             totals: RefCell::default(),
         }
     }
@@ -136,7 +140,9 @@ impl<'a> Rehearsal<'a> {
             finish_requested: self.finish_requested,
             candidates: &self.candidates,
             promotion: self.promotion,
-            refused: &[],
+            excluded: &self.steering.banned,
+            steering: &self.steering,
+            is_fork: self.is_fork,
         };
         let actions = next_actions(&run, &mut Totals::default());
         let with_kept_totals = next_actions(&run, &mut self.totals.borrow_mut());
@@ -189,7 +195,10 @@ impl<'a> Rehearsal<'a> {
                     self.drafts.push((self.candidates.len(), draft.clone()));
                     self.push(draft.operator, parent, draft.generation, draft.trial);
                 }
-                Action::Promote(_) => self.promotion = PromotionProgress::Committed,
+                Action::ProposeOrigin => {
+                    self.push(Operator::Fork, Some(self.candidates[0].id), 1, false);
+                }
+                Action::Promote(winner) => self.promotion = PromotionProgress::Committed(winner),
                 Action::AbandonDrafts => {
                     for entry in &mut self.candidates {
                         if entry.state == EntryState::Pending {

@@ -148,6 +148,8 @@ impl<'a> RecordCache<'a> {
         if draft.operator == Operator::Repair {
             context.history = self.failed_before(&draft.parents).await?;
         }
+        context.hints.clone_from(&draft.hints);
+        context.avoided.clone_from(&draft.avoided);
         for id in &draft.insights {
             let record = self.record(*id).await?;
             let found = found(record).filter(|_| !faithful);

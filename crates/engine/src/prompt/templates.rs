@@ -35,6 +35,7 @@ templates![
     "parts/order.j2",
     "parts/outcome.j2",
     "parts/plan.j2",
+    "parts/steering.j2",
     "parts/task.j2",
     "repair.j2",
     "reply_repair.j2",

@@ -38,6 +38,9 @@ pub(super) struct View {
     insights: Vec<Lesson>,
     duplicates: Vec<Repetition>,
     history: Vec<Attempt>,
+    /// Texts of people, which are never left out.
+    hints: Vec<String>,
+    avoided: Vec<String>,
     trials_left: Option<u32>,
     /// The run and the parent of an outside proposer's submission; empty for a model.
     run: String,
@@ -114,6 +117,8 @@ impl View {
             insights: context.insights.clone(),
             duplicates: context.duplicates.clone(),
             history: context.history.clone(),
+            hints: context.hints.clone(),
+            avoided: context.avoided.clone(),
             trials_left: context.trials_left,
             run,
             parent,

@@ -14,4 +14,5 @@ mod models;
 mod playbook;
 mod promotion;
 mod rechecks;
+mod steering;
 mod submissions;

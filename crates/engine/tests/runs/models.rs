@@ -21,12 +21,12 @@ use rand_chacha::ChaCha8Rng;
 use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request};
 
 /// The model's answer to a call.
-type Answers = fn(Position) -> Result<String, LlmError>;
+pub type Answers = fn(Position) -> Result<String, LlmError>;
 
-struct ScriptedModel {
+pub struct ScriptedModel {
     answers: Mutex<Answers>,
-    asked: AtomicUsize,
-    heard: Mutex<BTreeMap<Position, Prompt>>,
+    pub asked: AtomicUsize,
+    pub heard: Mutex<BTreeMap<Position, Prompt>>,
 }
 
 impl Llm for ScriptedModel {
@@ -57,7 +57,7 @@ impl Llm for ScriptedModel {
     }
 }
 
-fn model(answers: Answers) -> (Arc<ScriptedModel>, Models) {
+pub fn model(answers: Answers) -> (Arc<ScriptedModel>, Models) {
     let model = Arc::new(ScriptedModel {
         answers: Mutex::new(answers),
         asked: AtomicUsize::new(0),
@@ -94,7 +94,7 @@ const ASKING: [Method; 9] = [
     Method::Adaptive,
 ];
 
-fn asking(method: Method, trials: u32) -> RunRequest {
+pub fn asking(method: Method, trials: u32) -> RunRequest {
     RunRequest {
         models: vec![ModelChoice {
             name: "m".to_owned(),
@@ -116,12 +116,12 @@ fn fenced(number: u32) -> String {
 }
 
 /// A kernel of its own for every candidate.
-fn diligent(at: Position) -> Result<String, LlmError> {
+pub fn diligent(at: Position) -> Result<String, LlmError> {
     Ok(fenced(at.ordinal))
 }
 
 /// Later versions are faster; every seventh is wrong.
-fn later_is_faster(request: &EvaluationRequest) -> Verdict {
+pub fn later_is_faster(request: &EvaluationRequest) -> Verdict {
     match body(request).strip_prefix("version ") {
         None => accepted(100.0),
         Some(number) => match number.parse::<u32>().expect("a number") {
@@ -131,13 +131,13 @@ fn later_is_faster(request: &EvaluationRequest) -> Verdict {
     }
 }
 
-async fn candidates(lab: &Lab, run: RunId) -> Vec<CandidateSummary> {
+pub async fn candidates(lab: &Lab, run: RunId) -> Vec<CandidateSummary> {
     let page = lab.engine.store().candidates(run, None, None, 1_000).await;
     page.expect("rows").candidates
 }
 
 /// The run's candidates without ids and times.
-async fn story(lab: &Lab, run: RunId) -> Vec<String> {
+pub async fn story(lab: &Lab, run: RunId) -> Vec<String> {
     let all = candidates(lab, run).await;
     let place = |id| all.iter().position(|candidate| candidate.id == id);
     all.iter()
@@ -229,7 +229,7 @@ async fn an_engine_that_dies_anywhere_leaves_the_same_run_behind() {
     assert_eq!(title(&view), title(&undisturbed));
 }
 
-fn overloaded(_: Position) -> Result<String, LlmError> {
+pub fn overloaded(_: Position) -> Result<String, LlmError> {
     Err(LlmError::Overloaded {
         server: ModelServer {
             model: "m".to_owned(),

@@ -46,6 +46,7 @@ pub fn run() -> RunView {
             time_us: 12.25,
             modelled: true,
         }),
+        forked_from: None,
         promotion: None,
         unpromoted: None,
         last_event: 0,

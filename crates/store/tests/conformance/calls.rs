@@ -58,6 +58,8 @@ pub fn draft(operator: Operator, parents: &[CandidateId]) -> NewDraft {
             insights: Vec::new(),
             duplicates: Vec::new(),
             attempts: Vec::new(),
+            hints: Vec::new(),
+            avoided: Vec::new(),
             model: "m".to_owned(),
             seed: 7,
         },
@@ -103,7 +105,7 @@ pub fn written(body: &str) -> AnswerEffect {
 }
 
 pub async fn drafted(lab: &Lab, run: RunId, first: u32, drafts: &[NewDraft]) -> Vec<DueCall> {
-    let recorded = lab.store.draft_all(run, first, drafts, at(5)).await;
+    let recorded = lab.store.draft_all(run, first, 0, drafts, at(5)).await;
     assert!(recorded.expect("the run is open"));
     lab.store.due_calls(at(5)).await.expect("rows")
 }
@@ -305,13 +307,13 @@ async fn a_decision_about_an_older_state_of_the_run_is_not_carried_out() {
     let drafts = [draft(Operator::Init, &[baseline])];
     assert!(
         lab.store
-            .draft_all(run, 1, &drafts, at(5))
+            .draft_all(run, 1, 0, &drafts, at(5))
             .await
             .expect("rows")
     );
     assert!(
         !lab.store
-            .draft_all(run, 1, &drafts, at(5))
+            .draft_all(run, 1, 0, &drafts, at(5))
             .await
             .expect("rows")
     );
@@ -320,7 +322,7 @@ async fn a_decision_about_an_older_state_of_the_run_is_not_carried_out() {
         2
     );
     lab.store.cancel(run, at(6)).await.expect("open");
-    let refused = lab.store.draft_all(run, 2, &drafts, at(7)).await;
+    let refused = lab.store.draft_all(run, 2, 0, &drafts, at(7)).await;
     assert!(matches!(refused, Err(StoreError::WrongState { .. })));
 }
 

@@ -304,6 +304,7 @@ impl Lab {
             request: &request(trials),
             promotion: &target(),
             idempotency_key: None,
+            fork: None,
         };
         self.store.create_run(new, at(1)).await.unwrap().run.id
     }

@@ -16,6 +16,7 @@ async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
         request,
         promotion: &TARGET,
         idempotency_key: Some("k1"),
+        fork: None,
     };
     static TARGET: std::sync::LazyLock<domain::api::PromotionTarget> =
         std::sync::LazyLock::new(target);
@@ -37,6 +38,7 @@ async fn an_unknown_task_is_named() {
         request: &request,
         promotion: &target(),
         idempotency_key: None,
+        fork: None,
     };
     let refused = lab.store.create_run(new, at(1)).await.unwrap_err();
     assert_eq!(refused.to_string(), "find task fil");

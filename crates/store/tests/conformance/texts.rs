@@ -63,7 +63,7 @@ async fn a_database_of_version_15_keeps_every_text() {
     let mut repeated = next.clone();
     repeated.call.prompt.messages[0].text = before[1].0.source.clone();
     let drafts = [next, repeated];
-    assert!(migrated.draft_all(run, 3, &drafts, at(8)).await.unwrap());
+    assert!(migrated.draft_all(run, 3, 0, &drafts, at(8)).await.unwrap());
     let due = migrated.due_calls(at(8)).await.unwrap();
     assert_eq!(due[1].prompt, drafts[0].call.prompt);
     assert_eq!(due[2].prompt, drafts[1].call.prompt);

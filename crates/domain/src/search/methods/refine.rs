@@ -42,19 +42,19 @@ fn width(seen: &Population<'_>) -> usize {
 }
 
 fn select(seen: &Population<'_>, _: &Operator, _: &mut ChaCha8Rng) -> Selection {
-    let baseline = Selection {
+    let from_root = Selection {
         operator: Operator::Init,
-        parents: vec![seen.baseline().id],
-        best: seen.baseline().id,
+        parents: vec![seen.root().id],
+        best: seen.root().id,
         shows: Shows::Nothing,
     };
     let chains = seen.chains();
     if chains.started() < wanted(seen) {
-        return baseline;
+        return from_root;
     }
     // A chain without a valid candidate has nothing to improve.
     let Some((chain, place)) = chains.next() else {
-        return baseline;
+        return from_root;
     };
     let best = seen.entry(place).id;
     Selection {

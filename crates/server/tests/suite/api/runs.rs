@@ -115,6 +115,7 @@ async fn a_run_is_created_once_for_each_key() {
         "style": "standard",
         "temperature": 1.0
       },
+      "forked_from": null,
       "id": "[id 0]",
       "last_event": 1,
       "method": "external",
