@@ -9,6 +9,7 @@ mod kernel;
 mod number;
 mod run;
 mod service;
+mod steer;
 mod sweep;
 
 use std::path::PathBuf;
@@ -32,6 +33,7 @@ pub use self::service::{
     ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand, WorkerDrainArgs,
     WorkerListArgs,
 };
+pub use self::steer::{Limits, SteerCommand, SteeredRun};
 pub use self::sweep::SweepArgs;
 
 /// Default of `--data`: a folder beside the files that a person works on.
@@ -79,6 +81,9 @@ pub enum Command {
     Run(Box<RunArgs>),
     /// Show a run: its state, its candidates as a tree, its winner and the winner's commit.
     Show(ShowArgs),
+    /// Give a run directions while it goes on: hints, pins, bans, limits, models, forks.
+    #[command(subcommand)]
+    Steer(SteerCommand),
     /// Evaluate one kernel file on this machine, without a service.
     Eval(EvalArgs),
     /// Show, repeat or fetch the evidence bundle of an evaluation.

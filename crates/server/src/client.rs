@@ -9,8 +9,9 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use domain::api::{
-    Brief, CandidateDetail, CandidateSummary, FleetHealth, Health, Lineage, ProblemDocument,
-    RunPage, RunPreview, RunRequest, RunView, Submission, TaskView, WorkerView,
+    Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, FleetHealth,
+    ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview, RunRequest,
+    RunView, SteeringEntry, Submission, TaskView, WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -18,6 +19,7 @@ use domain::task::Bundle;
 use reqwest::header::{AUTHORIZATION, HeaderValue};
 use reqwest::redirect::Policy;
 use reqwest::{Certificate, RequestBuilder, Response, StatusCode, Url};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 use worker::fleet::certificate;
 
@@ -293,6 +295,76 @@ impl Client {
             .http
             .post(self.url(&format!("runs/{}/resume", run.uuid())));
         self.send(request, "resume the run").await
+    }
+
+    /// The directions that a run was given.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn steering(&self, run: RunId) -> Result<Vec<SteeringEntry>, ClientError> {
+        let path = format!("runs/{}/steering", run.uuid());
+        self.get(&path, "list the run's directions").await
+    }
+
+    /// Gives a run a direction: `action` is the last part of the route.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn steer(
+        &self,
+        run: RunId,
+        action: &str,
+        request: &impl Serialize,
+    ) -> Result<SteeringEntry, ClientError> {
+        let url = self.url(&format!("runs/{}/{action}", run.uuid()));
+        self.send(self.http.post(url).json(request), "steer the run")
+            .await
+    }
+
+    /// Starts a run from a candidate of another; the same key gives the same run.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn fork(
+        &self,
+        run: RunId,
+        request: &ForkRequest,
+        key: &str,
+    ) -> Result<RunView, ClientError> {
+        let url = self.url(&format!("runs/{}/fork", run.uuid()));
+        let request = self
+            .http
+            .post(url)
+            .header("idempotency-key", key)
+            .json(request);
+        self.send(request, "fork the run").await
+    }
+
+    /// Begins to promote a candidate.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn promote(
+        &self,
+        run: RunId,
+        candidate: CandidateId,
+    ) -> Result<PromotionView, ClientError> {
+        let url = self.url(&format!("runs/{}/promote", run.uuid()));
+        let request = self.http.post(url).json(&CandidateRequest { candidate });
+        self.send(request, "promote the candidate").await
+    }
+
+    /// The candidate of a run with an ordinal, as a page of at most one.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn candidates_at(
+        &self,
+        run: RunId,
+        ordinal: u32,
+    ) -> Result<CandidatePage, ClientError> {
+        let path = format!("runs/{}/candidates?ordinal={ordinal}", run.uuid());
+        self.get(&path, "look for the candidate").await
     }
 
     /// A run's lineage.

@@ -22,6 +22,7 @@ mod run;
 mod score;
 mod serve;
 mod show;
+mod steer;
 mod sweep;
 mod token;
 mod worker;
@@ -78,6 +79,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Show(args) => show::show(args).await,
+            Command::Steer(command) => steer::steer(command).await,
             Command::Eval(args) => eval::eval(args).await,
             Command::Evidence(command) => evidence::evidence(command).await,
             Command::Build(args) => local::build(args).await,

@@ -21,6 +21,7 @@ mod run_export;
 mod runs;
 mod service;
 mod session;
+mod steering;
 mod tasks;
 pub mod tls;
 mod workers;
@@ -91,6 +92,7 @@ pub struct App {
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),
         (name = "runs", description = "Runs: searches for a faster kernel"),
+        (name = "steering", description = "Directions for a run while it goes on"),
         (name = "candidates", description = "Kernels with their verdicts"),
         (name = "models", description = "Language models that write candidates"),
         (name = "fleet", description = "Workers and their leases"),
@@ -206,6 +208,16 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::finish))
         .routes(routes!(runs::recheck))
+        .routes(routes!(steering::list))
+        .routes(routes!(steering::hint))
+        .routes(routes!(steering::pin))
+        .routes(routes!(steering::ban))
+        .routes(routes!(steering::withdraw))
+        .routes(routes!(steering::budget))
+        .routes(routes!(steering::model))
+        .routes(routes!(steering::fork))
+        .routes(routes!(steering::reevaluate))
+        .routes(routes!(steering::promote))
         .routes(routes!(runs::brief))
         .routes(routes!(runs::lineage))
         .routes(routes!(runs::lineage_columns))

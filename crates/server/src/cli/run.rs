@@ -302,7 +302,7 @@ pub struct ReplayArgs {
     pub folder: DataFolder,
 }
 
-fn parse_model(text: &str) -> Result<ModelChoice, String> {
+pub(super) fn parse_model(text: &str) -> Result<ModelChoice, String> {
     let (name, weight) = match text.rsplit_once('=') {
         None => (text, 1.0),
         Some((name, weight)) => {
@@ -319,7 +319,7 @@ fn parse_model(text: &str) -> Result<ModelChoice, String> {
     })
 }
 
-fn parse_dollars(text: &str) -> Result<Dollars, String> {
+pub(super) fn parse_dollars(text: &str) -> Result<Dollars, String> {
     let number = text.trim_start_matches('$').parse().ok();
     number
         .and_then(Dollars::new)

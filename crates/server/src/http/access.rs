@@ -141,7 +141,7 @@ impl Caller {
     }
 
     /// The name in the list of changes.
-    fn actor(&self) -> &str {
+    pub fn actor(&self) -> &str {
         match self {
             Self::Anyone => "a program on the service's machine, without a token",
             Self::Holder(identity) => &identity.name,

@@ -95,20 +95,7 @@ pub async fn create(
     headers: HeaderMap,
     Body(request): Body<RunRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let key = headers
-        .get(IDEMPOTENCY_KEY)
-        .map(|value| {
-            let readable = value
-                .to_str()
-                .ok()
-                .filter(|key| (1..=MAX_KEY).contains(&key.len()));
-            readable.ok_or_else(|| {
-                ApiError::Malformed(format!(
-                    "the header Idempotency-Key must have 1 to {MAX_KEY} visible ASCII characters"
-                ))
-            })
-        })
-        .transpose()?;
+    let key = idempotency_key(&headers)?;
     let created = app.engine.create_run(request, key).await?;
     let run = created.run;
     let status = if created.fresh {
@@ -119,6 +106,22 @@ pub async fn create(
     };
     let location = [(LOCATION, format!("/api/v1/runs/{}", run.id.uuid()))];
     Ok((status, location, Json(run)))
+}
+
+/// The name of a request that creates a run.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, ApiError> {
+    let key = headers.get(IDEMPOTENCY_KEY).map(|value| {
+        let readable = value
+            .to_str()
+            .ok()
+            .filter(|key| (1..=MAX_KEY).contains(&key.len()));
+        readable.ok_or_else(|| {
+            ApiError::Malformed(format!(
+                "the header Idempotency-Key must have 1 to {MAX_KEY} visible ASCII characters"
+            ))
+        })
+    });
+    key.transpose()
 }
 
 /// Runs, newest first.

@@ -77,6 +77,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     pending: 0,
     best: null,
     promotion: null,
+    forked_from: null,
     unpromoted: null,
     seed: 0,
     created_at: "2026-11-21T14:00:00Z",

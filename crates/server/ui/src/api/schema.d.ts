@@ -362,6 +362,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/ban": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Bans a candidate, which is then nobody's parent and no champion; or has prompts tell to avoid an
+         *     idea.
+         */
+        post: operations["ban"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/brief": {
         parameters: {
             query?: never;
@@ -373,6 +393,26 @@ export interface paths {
         get: operations["get_runs_id_brief"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/budget": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Changes the limits of a run, not below what it has used. One that ended because of a limit goes on
+         *     when this limit is raised.
+         */
+        post: operations["budget"];
         delete?: never;
         options?: never;
         head?: never;
@@ -492,6 +532,43 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/fork": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Starts a run of the same task from an accepted candidate. The same `Idempotency-Key` always gives the
+         *     same run: 201 the first time, 200 after that.
+         */
+        post: operations["fork"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/hint": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Gives a text that the prompts of the next candidates carry. */
+        post: operations["hint"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/insights": {
         parameters: {
             query?: never;
@@ -566,6 +643,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/model": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Replaces a model of a run by another configured one, also in the calls that wait for an answer. A
+         *     paused run stays paused.
+         */
+        post: operations["model"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/pause": {
         parameters: {
             query?: never;
@@ -577,6 +674,40 @@ export interface paths {
         put?: never;
         /** Pauses a run: nothing new is proposed or leased until it is resumed. */
         post: operations["post_runs_id_pause"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/pin": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Makes an accepted candidate a parent of every further one. Several pinned candidates take turns. */
+        post: operations["pin"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/promote": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Promotes an accepted candidate: it is confirmed with fresh inputs and, if it holds, committed. */
+        post: operations["promote"];
         delete?: never;
         options?: never;
         head?: never;
@@ -620,6 +751,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/reevaluate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Evaluates a candidate again, with fresh inputs and as thoroughly as before a promotion. The outcome
+         *     arrives as an event and is recorded beside the first, which stays.
+         */
+        post: operations["reevaluate"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/resume": {
         parameters: {
             query?: never;
@@ -631,6 +782,40 @@ export interface paths {
         put?: never;
         /** A paused run goes on. */
         post: operations["post_runs_id_resume"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/steering": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The directions that a run was given, oldest first. */
+        get: operations["list"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/{id}/withdraw": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Withdraws a hint, a pin, a ban or an avoided idea. */
+        post: operations["withdraw"];
         delete?: never;
         options?: never;
         head?: never;
@@ -925,6 +1110,21 @@ export interface components {
             ratio: number;
             timing?: components["schemas"]["Timing"] | null;
         };
+        /** @description A candidate to ban, or an idea that prompts tell to avoid. One of both. */
+        BanRequest: {
+            /** @default null */
+            candidate: components["schemas"]["CandidateId"] | null;
+            /**
+             * @description Ban its descendants, too.
+             * @default false
+             */
+            descendants: boolean;
+            /**
+             * @description The idea.
+             * @default null
+             */
+            idea: string | null;
+        };
         /** @description The best accepted candidate of a run so far. */
         Best: {
             /** @description The candidate. */
@@ -1007,6 +1207,35 @@ export interface components {
             /**
              * Format: int64
              * @description Wall time of the run in seconds, pauses not counted; none is unlimited.
+             * @default null
+             */
+            wall_seconds: number | null;
+        };
+        /** @description New limits of a run. Those that are absent stay as they are. */
+        BudgetRequest: {
+            /**
+             * Format: int64
+             * @description Seconds that devices spend on the run's candidates.
+             * @default null
+             */
+            device_seconds: number | null;
+            /** @default null */
+            dollars: components["schemas"]["Dollars"] | null;
+            /**
+             * Format: int64
+             * @description Tokens read and written by models.
+             * @default null
+             */
+            tokens: number | null;
+            /**
+             * Format: int32
+             * @description Candidates, those charged so far included.
+             * @default null
+             */
+            trials: number | null;
+            /**
+             * Format: int64
+             * @description Wall time of the run in seconds, pauses not counted.
              * @default null
              */
             wall_seconds: number | null;
@@ -1120,6 +1349,11 @@ export interface components {
             candidates: components["schemas"]["CandidateSummary"][];
             /** @description Pass as `cursor` for the next page; absent on the last. */
             next?: string | null;
+        };
+        /** @description A candidate that a direction is about. */
+        CandidateRequest: {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
         };
         /** @description The state of a candidate. */
         CandidateState: {
@@ -2001,6 +2235,37 @@ export interface components {
             /** @description The reason. */
             reason: string;
         } | {
+            /** @description The name of the token that asked, or the words for a caller without one. */
+            actor: string;
+            /**
+             * Format: int32
+             * @description Its number in the run.
+             */
+            entry: number;
+            /** @enum {string} */
+            kind: "steered";
+            /** @description The direction. */
+            what: components["schemas"]["Steer"];
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @enum {string} */
+            kind: "reevaluated";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+            /**
+             * Format: double
+             * @description Speedup over the baseline, if accepted.
+             */
+            speedup?: number | null;
+            /** @description The new verdict in one sentence. */
+            summary: string;
+            /** @description The new verdict. */
+            verdict: components["schemas"]["VerdictKind"];
+        } | {
             /** @enum {string} */
             kind: "promotion";
             /** @description The promotion after the event. */
@@ -2312,6 +2577,36 @@ export interface components {
              */
             us: number;
         };
+        /** @description The candidate that a run was forked from. */
+        ForkOrigin: {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /**
+             * Format: int32
+             * @description Its ordinal in that run.
+             */
+            ordinal: number;
+            /** @description The candidate's run. */
+            run: components["schemas"]["RunId"];
+        };
+        /** @description A run to start from a candidate. What is absent is as in the candidate's run. */
+        ForkRequest: {
+            /** @description The limits that stop the new run. */
+            budget?: components["schemas"]["BudgetRequest"];
+            /** @description The accepted candidate that the new run starts from. */
+            candidate: components["schemas"]["CandidateId"];
+            evolution?: components["schemas"]["Evolution"] | null;
+            method?: components["schemas"]["Method"] | null;
+            /** @description The configured models that write candidates. */
+            models?: components["schemas"]["ModelChoice"][] | null;
+            /** @description A name for people; made from the candidate's run when absent. */
+            name?: string | null;
+            /**
+             * Format: int64
+             * @description Seed of every random decision of the search.
+             */
+            seed?: number | null;
+        };
         /** @description A soft gate with its measured value. */
         GateOutcome: {
             /** @description The score case it was judged on; none where it does not depend on a case. */
@@ -2387,6 +2682,16 @@ export interface components {
             };
             /** @description The device's condition. */
             condition: components["schemas"]["Condition"];
+        };
+        /** @description A text for the next prompts of a run. */
+        HintRequest: {
+            /**
+             * Format: int32
+             * @description The number of candidates whose prompts carry it; until it is withdrawn if absent.
+             */
+            prompts?: number | null;
+            /** @description The text. */
+            text: string;
         };
         /** @description One earlier attempt with its outcome. */
         HistoryEntry: {
@@ -2889,6 +3194,13 @@ export interface components {
              */
             weight?: number;
         };
+        /** @description A model to replace by another. */
+        ModelRequest: {
+            /** @description Name of a model of the run. */
+            from: string;
+            /** @description Name of the configured model that takes its place and its weight. */
+            to: string;
+        };
         /**
          * @description A configured model as clients see it. Its key is not part of it, and neither is its whole
          *     address.
@@ -3003,6 +3315,9 @@ export interface components {
         } | {
             /** @enum {string} */
             operator: "submit";
+        } | {
+            /** @enum {string} */
+            operator: "fork";
         } | {
             /** @enum {string} */
             operator: "init";
@@ -3528,6 +3843,7 @@ export interface components {
             created_at: string;
             /** @description The settings of the methods that ask models. */
             evolution: components["schemas"]["Evolution"];
+            forked_from?: components["schemas"]["ForkOrigin"] | null;
             /** @description Identity. */
             id: components["schemas"]["RunId"];
             /**
@@ -3796,6 +4112,124 @@ export interface components {
             milliseconds: number;
             /** @description The stage, such as "compile". */
             stage: string;
+        };
+        /** @description The directions that a run can be given. */
+        Steer: {
+            /** @enum {string} */
+            kind: "hint";
+            /**
+             * Format: int32
+             * @description The number of candidates whose prompts carry it; all further ones if absent.
+             */
+            prompts?: number | null;
+            /** @description The text. */
+            text: string;
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @enum {string} */
+            kind: "pin";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @description True if its descendants are banned, too. */
+            descendants: boolean;
+            /** @enum {string} */
+            kind: "ban";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+        } | {
+            /** @description The idea. */
+            idea: string;
+            /** @enum {string} */
+            kind: "avoid";
+        } | {
+            /** @enum {string} */
+            kind: "withdraw";
+            /**
+             * Format: int32
+             * @description Number of that entry; not of this one.
+             */
+            withdrawn: number;
+        } | {
+            /** @description The limits after. */
+            after: components["schemas"]["Budget"];
+            /** @description The limits before. */
+            before: components["schemas"]["Budget"];
+            /** @enum {string} */
+            kind: "budget";
+        } | {
+            /** @description Name of the model that was asked. */
+            from: string;
+            /** @enum {string} */
+            kind: "model";
+            /** @description Name of the model that is asked in its place. */
+            to: string;
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @description The new run. */
+            fork: components["schemas"]["RunId"];
+            /** @enum {string} */
+            kind: "fork";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @enum {string} */
+            kind: "reevaluate";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+        } | {
+            /** @description The candidate. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @enum {string} */
+            kind: "promote";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+        };
+        /** @description A direction that someone gave a run. */
+        SteeringEntry: components["schemas"]["Steer"] & {
+            /** @description The name of the token that asked, or the words for a caller without one. */
+            actor: string;
+            /**
+             * Format: date-time
+             * @description The time.
+             */
+            at: string;
+            /**
+             * Format: int32
+             * @description Its number in the run, from 1.
+             */
+            entry: number;
+            /**
+             * Format: int32
+             * @description Candidates that the run had: the direction holds for those that are planned after them.
+             */
+            since: number;
+            /**
+             * Format: int32
+             * @description Number of the entry that withdrew it.
+             */
+            withdrawn_by?: number | null;
         };
         /** @description A step of the playbook. */
         StepView: {
@@ -4268,6 +4702,14 @@ export interface components {
              * @description Faults that the driver logged.
              */
             xids: number;
+        };
+        /** @description A hint, pin, ban or avoided idea to withdraw. */
+        WithdrawRequest: {
+            /**
+             * Format: int32
+             * @description Its number in the run's steering.
+             */
+            entry: number;
         };
         /** Format: uuid */
         WorkerId: string;
@@ -5081,6 +5523,41 @@ export interface operations {
             };
         };
     };
+    ban: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BanRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     get_runs_id_brief: {
         parameters: {
             query?: never;
@@ -5099,6 +5576,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Brief"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    budget: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BudgetRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
@@ -5370,6 +5882,89 @@ export interface operations {
             };
         };
     };
+    fork: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description Names this request; at most 200 bytes */
+                "Idempotency-Key"?: string | null;
+            };
+            path: {
+                /** @description The run of the candidate */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ForkRequest"];
+            };
+        };
+        responses: {
+            /** @description The run that this key made before */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description A new run */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    hint: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HintRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     get_runs_id_insights: {
         parameters: {
             query?: never;
@@ -5511,6 +6106,41 @@ export interface operations {
             };
         };
     };
+    model: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["ModelRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     post_runs_id_pause: {
         parameters: {
             query?: never;
@@ -5529,6 +6159,76 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    pin: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CandidateRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    promote: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CandidateRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromotionView"];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
@@ -5604,6 +6304,41 @@ export interface operations {
             };
         };
     };
+    reevaluate: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["CandidateRequest"];
+            };
+        };
+        responses: {
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     post_runs_id_resume: {
         parameters: {
             query?: never;
@@ -5622,6 +6357,72 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    list: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"][];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    withdraw: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["WithdrawRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */

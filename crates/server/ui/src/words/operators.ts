@@ -8,6 +8,7 @@ export const OPERATORS: Record<Operator["operator"], string> = {
   step: "a step of the playbook",
   sweep: "a configuration of its parent",
   submit: "handed in from outside",
+  fork: "a copy of the candidate that the run was forked from",
   init: "written by a model that saw the best",
   crossover: "written by a model from two parents",
   mutation: "written by a model from one parent",

@@ -1,0 +1,157 @@
+//! End-to-end test of a run that is steered while it goes on: real processes, a scripted model
+//! server, the real compiler and the emulated device.
+
+#![forbid(unsafe_code)]
+
+use anyhow::{Context as _, Result, ensure};
+use domain::api::{CandidateSummary, RunRequest, RunView, SteeringEntry};
+use domain::id::{CandidateId, RunId};
+use domain::search::{Budget, Evolution, Method, ModelChoice, Operator};
+use domain::verdict::VerdictKind;
+use lab::model::{Answer, Dialect, ScriptedModel};
+use lab::{Lab, kernelwright};
+use serde_json::{Value, json};
+
+const TASK: &str = "softmax-f32";
+const PRICE: &str = "price = { input = 3, output = 15 }\nmax_output_tokens = 4000";
+
+/// A model that sends one of the task's steps, another one for each seed.
+async fn author() -> Result<ScriptedModel> {
+    let bundle = lab::task(TASK)?;
+    let steps = bundle.files.into_iter();
+    let steps = steps.filter(|(path, _)| path.starts_with("playbook/"));
+    let steps: Vec<String> = steps.map(|(_, text)| text).collect();
+    ScriptedModel::start(move |asked| {
+        let number = asked.body["seed"].as_u64().unwrap_or_default();
+        let text = &steps[(number % steps.len() as u64) as usize];
+        Answer::text(format!("```cuda\n{text}\n#define VARIANT_{number}\n```\n"))
+    })
+    .await
+}
+
+fn request(trials: u32) -> RunRequest {
+    RunRequest {
+        budget: Budget {
+            trials,
+            ..Budget::default()
+        },
+        seed: 5,
+        models: vec![ModelChoice {
+            name: "author".to_owned(),
+            weight: 1.0,
+        }],
+        evolution: Evolution {
+            repairs: 0,
+            ..Evolution::default()
+        },
+        ..RunRequest::new(TASK, Method::BestOf)
+    }
+}
+
+async fn control(lab: &Lab, run: RunId, action: &str) -> Result<RunView> {
+    let path = format!("/runs/{}/{action}", run.uuid());
+    lab.post(&path, &Value::Null).await
+}
+
+async fn steer(lab: &Lab, run: RunId, action: &str, body: &Value) -> Result<SteeringEntry> {
+    let path = format!("/runs/{}/{action}", run.uuid());
+    lab.post(&path, body).await
+}
+
+/// Runs `steer` on another thread, so that the servers in this process keep answering.
+async fn command(lab: &Lab, arguments: &[&str]) -> Result<String> {
+    let data = lab.data();
+    let data = data.to_str().context("a UTF-8 name")?;
+    let words = [&["steer"], arguments, &["--data", data]].concat();
+    let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
+    let finished = tokio::task::spawn_blocking(move || {
+        kernelwright(&words.iter().map(String::as_str).collect::<Vec<_>>())
+    });
+    let finished = finished.await??;
+    ensure!(finished.status.success(), "{}", finished.stderr);
+    Ok(finished.stdout)
+}
+
+/// The first prompt of a candidate.
+async fn prompt(lab: &Lab, candidate: CandidateId) -> Result<String> {
+    let detail = lab.candidate(candidate).await?;
+    let call = detail.calls.first().context("a call")?;
+    let messages = call.prompt.messages.iter();
+    Ok(messages.map(|message| message.text.as_str()).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_follows_the_directions_that_people_give_it() -> Result<()> {
+    let server = author().await?;
+    let mut lab = Lab::new()?;
+    std::fs::create_dir_all(lab.data())?;
+    let entry = server.entry("author", Dialect::OpenAi, PRICE);
+    std::fs::write(lab.data().join("models.toml"), entry)?;
+    lab.serve(&["--with-local-worker"]).await?;
+    let run = lab.launch(&lab::task(TASK)?, &request(10)).await?.id;
+    let accepted = |run: &RunView| run.verdicts.get(&VerdictKind::Accepted).copied();
+    lab.until(run, |run| accepted(run) >= Some(4)).await?;
+    control(&lab, run, "pause").await?;
+
+    let before = lab.candidates(run).await?;
+    let best = before.iter().find(|one| one.best && one.ordinal > 0);
+    let best = best.context("one is faster than the baseline")?.clone();
+    let is_pinned = |one: &&CandidateSummary| {
+        one.verdict == Some(VerdictKind::Accepted) && one.ordinal > 0 && one.id != best.id
+    };
+    let pinned = before
+        .iter()
+        .find(is_pinned)
+        .context("another one")?
+        .clone();
+    let hint = json!({"text": "try warp shuffles", "prompts": 2});
+    let given = steer(&lab, run, "hint", &hint).await?;
+    let since = given.since as usize;
+    steer(&lab, run, "pin", &json!({"candidate": pinned.id})).await?;
+    let ban = command(&lab, &["ban", &run.to_string(), &best.ordinal.to_string()]).await?;
+    ensure!(ban.contains(&format!("ban #{}", best.ordinal)), "{ban}");
+    control(&lab, run, "resume").await?;
+    let ended = lab.finished(run).await?;
+    assert_eq!(ended.trials, 10);
+    let all = lab.candidates(run).await?;
+    for candidate in &all[since..] {
+        assert_eq!(candidate.parents, [pinned.id], "#{}", candidate.ordinal);
+        let is_hinted = prompt(&lab, candidate.id)
+            .await?
+            .contains("try warp shuffles");
+        let place = candidate.ordinal as usize;
+        assert_eq!(is_hinted, place < since + 2, "#{place}");
+    }
+    let promotion = ended.promotion.context("a winner")?;
+    assert_ne!(promotion.candidate, best.id, "it is banned");
+
+    let run_name = run.to_string();
+    command(&lab, &["budget", &run_name, "--budget-trials", "12"]).await?;
+    let ended = lab.finished(run).await?;
+    assert_eq!(ended.trials, 12);
+
+    let origin = pinned.ordinal.to_string();
+    let fork = ["fork", &run_name, &origin, "--budget-trials", "2", "--json"];
+    let forked: RunView = serde_json::from_str(&command(&lab, &fork).await?)?;
+    let fork = lab.finished(forked.id).await?;
+    assert_eq!(fork.trials, 2);
+    let own = lab.candidates(fork.id).await?;
+    assert_eq!(own[1].operator, Operator::Fork);
+    assert_eq!(own[1].title, pinned.title);
+    assert_eq!(own[1].parents, [own[0].id]);
+
+    let foreign = steer(&lab, run, "pin", &json!({"candidate": own[2].id})).await;
+    let foreign = format!("{:#}", foreign.unwrap_err());
+    ensure!(foreign.contains("is a candidate of"), "{foreign}");
+    let listed = command(&lab, &["list", &run_name]).await?;
+    for part in [
+        "hint for 2 prompts",
+        "pin #",
+        "ban #",
+        "budget: ",
+        "fork run-",
+    ] {
+        ensure!(listed.contains(part), "{part}: {listed}");
+    }
+    Ok(())
+}
