@@ -1,13 +1,13 @@
 //! Access tokens, sessions of browsers, the list of changes, and which token a worker, a lease or a
 //! bundle of evidence belongs to.
 
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::access::{Change, Scope, Secret, SecretKind, TokenView};
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::id::{JobId, TokenId, WorkerId};
 use rand::RngExt as _;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::changes::CommitScope;
@@ -434,7 +434,7 @@ impl Store {
 
     /// Returns true if the worker is to leave.
     async fn read_worker(&self, worker: WorkerId, owner: Option<&str>) -> Result<bool, StoreError> {
-        let row: Option<(Option<String>, i64, bool)> =
+        let row: Option<(Option<String>, i64, Flag)> =
             query_as("SELECT owner, evaluator, draining FROM workers WHERE id = $1")
                 .bind(worker.uuid())
                 .fetch_optional(&self.read)
@@ -460,7 +460,7 @@ impl Store {
                 wanted: EVALUATOR_VERSION,
             });
         }
-        Ok(draining)
+        Ok(draining.into())
     }
 
     /// Checks that a job's latest lease went to a worker of `owner`. A job that was never lent belongs
@@ -491,7 +491,7 @@ impl Store {
     /// [`StoreError::NotYours`], or the database fails.
     pub async fn check_bundle(&self, bundle: Digest, owner: &str) -> Result<(), StoreError> {
         let reported: Option<i64> = query_scalar(
-            "SELECT 1 FROM evaluations e JOIN workers w ON w.id = e.worker \
+            "SELECT e.attempt FROM evaluations e JOIN workers w ON w.id = e.worker \
              WHERE e.bundle = $1 AND w.owner = $2 LIMIT 1",
         )
         .bind(bundle.to_string())
@@ -519,7 +519,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("drain a worker")?;
-        if found.rows_affected() == 0 {
+        if found == 0 {
             return Err(StoreError::Unknown {
                 subject: "worker",
                 id: worker.to_string(),

@@ -8,6 +8,7 @@ mod rows;
 use std::collections::HashSet;
 use std::time::Duration;
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunState, ShownCandidates};
 use domain::candidate::Idea;
@@ -17,7 +18,6 @@ use domain::id::{CallId, CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Prompt, Usage};
 use domain::plan::Configuration;
 use domain::search::Draft;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::candidates::{self, Charge, NewCandidate};
@@ -284,7 +284,7 @@ impl Store {
         .execute(&self.write)
         .await
         .context("count a request to a model")?;
-        Ok(begun.rows_affected() == 1)
+        Ok(begun == 1)
     }
 
     /// Every call without an answer whose candidate waits for one, in running and paused runs.
@@ -334,7 +334,7 @@ impl Store {
                      WHERE id = $1",
                 )
                 .bind(run.uuid())
-                .bind(candidate)
+                .bind(*candidate)
                 .execute(&mut *tx)
                 .await
                 .context("take a charge back")?;
@@ -343,9 +343,9 @@ impl Store {
                 "UPDATE candidates SET state = 'abandoned', state_detail = $2, \
                  trial = CASE WHEN $3 = 0 THEN 0 ELSE trial END WHERE id = $1",
             )
-            .bind(candidate)
+            .bind(*candidate)
             .bind(why)
-            .bind(turn)
+            .bind(*turn)
             .execute(&mut *tx)
             .await
             .context("abandon a draft")?;

@@ -1,5 +1,6 @@
 //! Proposals: a candidate, its job and the event are recorded together or not at all.
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunRequest};
 use domain::candidate::Idea;
@@ -9,7 +10,6 @@ use domain::id::{CandidateId, EvaluationId, JobId, RunId};
 use domain::plan::Configuration;
 use domain::search::Operator;
 use rand::Rng;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::changes::CommitScope;

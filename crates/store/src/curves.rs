@@ -1,8 +1,8 @@
 //! The best speedup so far over a run's trials.
 
+use crate::sql::{query_as, query_scalar};
 use domain::api::{ComparedRun, CurvePoint};
 use domain::id::{CandidateId, RunId};
-use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -26,7 +26,7 @@ impl Store {
             "SELECT id, ordinal, speedup FROM (SELECT c.id, c.ordinal, e.speedup, MAX(e.speedup) OVER \
              (ORDER BY c.ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
              FROM evaluations e JOIN candidates c ON c.id = e.candidate \
-             WHERE e.run = $1 AND e.speedup IS NOT NULL AND e.stage <> 'confirmation') \
+             WHERE e.run = $1 AND e.speedup IS NOT NULL AND e.stage <> 'confirmation') AS timed \
              WHERE before IS NULL OR speedup > before ORDER BY ordinal",
         )
         .bind(run.uuid())

@@ -18,13 +18,34 @@ pub enum StoreError {
         /// The cause.
         source: sqlx::Error,
     },
+    /// The URL of a Postgres database does not parse.
+    #[error("read the URL of the database: write postgres://USER:PASSWORD@HOST/DATABASE")]
+    Url {
+        /// The cause.
+        source: sqlx::Error,
+    },
+    /// A Postgres database cannot be used.
+    #[error(
+        "connect to the Postgres database {database}: check that the server runs and that the user may log in"
+    )]
+    Connect {
+        /// Its name and address, without the password.
+        database: String,
+        /// The cause.
+        source: sqlx::Error,
+    },
+    /// Another service works with the Postgres database.
+    #[error(
+        "claim the database: another service works with it; stop that one first, or name another database"
+    )]
+    Claimed,
     /// The schema could not be brought up to date.
     #[error(
-        "migrate the database {}: it may have been written by a newer version of this program", path.display()
+        "migrate the database {database}: it may have been written by a newer version of this program"
     )]
     Migrate {
-        /// The file.
-        path: PathBuf,
+        /// The file, or name and address of a Postgres database.
+        database: String,
         /// The cause.
         source: sqlx::migrate::MigrateError,
     },
@@ -150,6 +171,8 @@ const SQLITE_LOCKED: u32 = 6;
 const SQLITE_FULL: u32 = 13;
 /// Postgres: `disk_full`.
 const POSTGRES_FULL: &str = "53100";
+/// Postgres: `lock_not_available`, after the longest wait for a lock.
+const POSTGRES_LOCKED: &str = "55P03";
 
 /// Attaches the operation to an error of a statement.
 pub(crate) trait ErrorContext<T> {
@@ -168,6 +191,7 @@ impl<T> ErrorContext<T> for Result<T, sqlx::Error> {
             let primary = code.parse::<u32>().ok().map(|code| code & 0xff);
             match primary {
                 _ if code == POSTGRES_FULL => StoreError::DiskFull { doing, source },
+                _ if code == POSTGRES_LOCKED => StoreError::Busy { doing, source },
                 Some(SQLITE_FULL) => StoreError::DiskFull { doing, source },
                 Some(SQLITE_BUSY | SQLITE_LOCKED) => StoreError::Busy { doing, source },
                 _ => StoreError::Database { doing, source },

@@ -1,9 +1,9 @@
 //! The event log: what streams show and resume from. Nothing is decided by it.
 
+use crate::sql::{query, query_as};
 use chrono::{DateTime, Utc};
 use domain::api::{Event, EventKind};
 use domain::id::RunId;
-use sqlx::{query, query_as};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};

@@ -1,12 +1,12 @@
 //! Failed candidates by the cause of their verdict.
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share};
 use domain::evaluation::Evaluation;
 use domain::failure;
 use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -119,7 +119,7 @@ impl Store {
                 runs::require(&mut view, run).await?;
                 (
                     "SELECT COUNT(*) FROM failures WHERE run = $1",
-                    "SELECT verdict, cause, COUNT(*) AS count, 1 AS runs, MIN(at) AS first, MAX(at) AS last \
+                    "SELECT verdict, cause, COUNT(*) AS count, CAST(1 AS BIGINT) AS runs, MIN(at) AS first, MAX(at) AS last \
                      FROM failures WHERE run = $1 GROUP BY verdict, cause \
                      ORDER BY count DESC, verdict, cause LIMIT $2 OFFSET $3",
                 )

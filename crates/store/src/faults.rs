@@ -1,11 +1,11 @@
 //! Leases that end without a verdict. The job returns to the queue with a growing delay. After too
 //! many faults or lost workers it is parked, because a person must find the cause.
 
+use crate::sql::{query, query_as};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::evaluation::EvaluationStage;
 use domain::id::{CandidateId, JobId, RunId, WorkerId};
-use sqlx::{query, query_as};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
+use crate::sql::query_as;
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::{Fleet, FleetJob, FleetWorker, WorkerState};
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::health::Condition;
 use domain::id::{CandidateId, RunId, WorkerId};
-use sqlx::query_as;
 use uuid::Uuid;
 
 use crate::error::ErrorContext;

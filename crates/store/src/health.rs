@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{DeviceView, FleetHealth, PoisonView};
 use domain::control::{ControlResult, ControlTally};
@@ -11,7 +12,6 @@ use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::health::{Condition, HealthReport, QUARANTINE_BREAKS};
 use domain::id::WorkerId;
-use sqlx::{query, query_as, query_scalar};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};

@@ -1,10 +1,10 @@
 //! The record of the command `evaluate`: every step on a file, its decision, and its commits.
 
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::iteration::Decision;
-use sqlx::{query, query_as, query_scalar};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
@@ -131,6 +131,7 @@ struct IterationRow {
     task: String,
     task_version: String,
     device: String,
+    #[sqlx(try_from = "Flag")]
     modelled: bool,
     hypothesis: String,
     expected: Option<f64>,

@@ -5,6 +5,7 @@ mod report;
 use std::collections::HashMap;
 use std::sync::{MutexGuard, PoisonError};
 
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::evaluation::EvaluationStage;
@@ -15,7 +16,6 @@ use domain::plan::Configuration;
 use domain::role::Key;
 use domain::task::Bundle;
 use domain::timing::Timing;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::changes::CommitScope;
@@ -94,6 +94,7 @@ struct JobRow {
     secret: String,
     candidate: Uuid,
     stage: String,
+    #[sqlx(try_from = "Flag")]
     champion: bool,
     round: i64,
     task_content: String,
@@ -235,7 +236,7 @@ impl Store {
     /// Returns true if no job waits that the worker could take, so that a poll needs no transaction.
     /// Returns false if the worker was not seen for a while, because that is to be recorded.
     async fn is_idle(&self, worker: WorkerId, now: DateTime<Utc>) -> Result<bool, StoreError> {
-        let idle: Option<bool> = query_scalar(
+        let idle: Option<Flag> = query_scalar(
             "SELECT w.seen_at > $2 AND NOT EXISTS (SELECT 1 FROM jobs j JOIN runs r ON r.id = j.run \
              WHERE j.state = 'queued' AND j.not_before <= $3 AND r.state <> 'paused' \
              AND (r.device IS NULL OR r.device = w.device_name)) FROM workers w WHERE w.id = $1",
@@ -246,7 +247,7 @@ impl Store {
         .fetch_optional(&self.read)
         .await
         .context("look for a job")?;
-        Ok(idle.unwrap_or(false))
+        Ok(idle.is_some_and(bool::from))
     }
 
     /// Reads a candidate that another one has to beat; none if it was not accepted.
@@ -397,7 +398,7 @@ async fn claim(
          AND NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = w.id) \
          AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.worker = w.name \
          AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
-         AND (NOT j.champion OR $5 IS DISTINCT FROM (SELECT w.device_uuid FROM evaluations e \
+         AND (j.champion = 0 OR $5 IS DISTINCT FROM (SELECT w.device_uuid FROM evaluations e \
          JOIN workers w ON w.id = e.worker WHERE e.candidate = j.candidate \
          AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \
          OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.device_name = $4 \

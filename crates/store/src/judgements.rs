@@ -1,6 +1,7 @@
 //! The record of an evaluation: the verdict with its evidence, the columns that lists show, and the
 //! events.
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::EventKind;
 use domain::brief::describe_verdict;
@@ -11,7 +12,6 @@ use domain::id::{CandidateId, EvaluationId, InsightId, JobId, RunId, WorkerId};
 use domain::task::{Enforce, GateSubject};
 use domain::timing::Timing;
 use domain::verdict::VerdictKind;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -228,7 +228,7 @@ async fn record_judged(
         .context("record a verdict beside its candidate")?;
     query(
         "INSERT INTO verdict_counts (run, verdict, candidates) VALUES ($1, $2, 1) \
-         ON CONFLICT (run, verdict) DO UPDATE SET candidates = candidates + 1",
+         ON CONFLICT (run, verdict) DO UPDATE SET candidates = verdict_counts.candidates + 1",
     )
     .bind(run.uuid())
     .bind(&verdict)

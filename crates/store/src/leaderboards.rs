@@ -1,9 +1,9 @@
 //! The runs of a task, and the best candidate of each.
 
+use crate::sql::{Flag, query_as, query_scalar};
 use domain::api::{Leaderboard, LeaderboardEntry, LeaderboardPage, RunPage, RunRequest};
 use domain::digest::{Digest, DigestError};
 use domain::id::{CandidateId, RunId};
-use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -25,6 +25,7 @@ struct EntryRow {
     proposer: String,
     time_us: f64,
     speedup: f64,
+    #[sqlx(try_from = "Flag")]
     modelled: bool,
     judged_at: i64,
 }

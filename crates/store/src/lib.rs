@@ -11,6 +11,7 @@ mod access;
 mod calls;
 mod candidates;
 mod changes;
+mod claim;
 mod curves;
 mod error;
 mod events;
@@ -27,6 +28,7 @@ mod rows;
 mod runs;
 mod service_counts;
 mod snapshot;
+mod sql;
 mod steering;
 mod tasks;
 mod texts;
@@ -43,15 +45,15 @@ use domain::task::Bundle;
 use rand::SeedableRng;
 use rand::rngs::SysRng;
 use rand_chacha::ChaCha20Rng;
+use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
-use sqlx::sqlite::{
-    SqliteConnectOptions, SqliteJournalMode, SqlitePool, SqlitePoolOptions, SqliteSynchronous,
-};
-use sqlx::{Connection as _, Sqlite, SqliteConnection, Transaction, query};
+use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
 pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, WrittenText};
 pub use candidates::{NewCandidate, Proposed};
+pub use claim::ServiceClaim;
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};
@@ -67,9 +69,17 @@ pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 
 use changes::{Changes, CommitScope};
 use error::ErrorContext;
+use sql::{Connection, Flag, Pool, Transaction, query, query_scalar};
 
-static MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+static SQLITE_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/sqlite");
+static POSTGRES_MIGRATIONS: Migrator = sqlx::migrate!("../../migrations/postgres");
 
+/// The advisory lock of the transaction that writes to Postgres. With one writer at a time, the rows
+/// that a transaction reads do not change before it commits, as in SQLite. The number is arbitrary.
+const WRITER_LOCK: i64 = 0x4b65_726e_656c;
+/// Connections to Postgres that write or wait for the lock, and connections that read.
+const POSTGRES_WRITERS: u32 = 4;
+const POSTGRES_READERS: u32 = 8;
 /// The longest wait of a statement for another process that holds the database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const READERS: u32 = 4;
@@ -86,9 +96,9 @@ const STATEMENTS: usize = 256;
 /// The database. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Store {
-    read: SqlitePool,
-    /// One connection: writers queue here instead of failing in the database.
-    write: SqlitePool,
+    read: Pool,
+    /// With SQLite one connection: writers queue here instead of failing in the database.
+    write: Pool,
     changes: Changes,
     /// Candidates that jobs were lent against, which never change.
     incumbents: Arc<Mutex<HashMap<CandidateId, Incumbent>>>,
@@ -130,11 +140,11 @@ impl Store {
             .connect_with(options.clone().pragma("cache_size", WRITER_CACHE))
             .await
             .map_err(named)?;
-        MIGRATIONS
+        SQLITE_MIGRATIONS
             .run(&write)
             .await
             .map_err(|source| StoreError::Migrate {
-                path: path.to_owned(),
+                database: path.display().to_string(),
                 source,
             })?;
         let read = SqlitePoolOptions::new()
@@ -147,8 +157,58 @@ impl Store {
             )
             .await
             .map_err(named)?;
+        Self::with_pools(Pool::Sqlite(read), Pool::Sqlite(write)).map_err(named)
+    }
+
+    /// Connects to a Postgres database, and creates or migrates its tables as needed. `url` is such as
+    /// `postgres://user:password@host/database`.
+    ///
+    /// # Errors
+    /// The URL does not parse, the server does not answer or refuses, or the tables are of a newer
+    /// version than this program.
+    pub async fn connect(url: &str) -> Result<Self, StoreError> {
+        let options: PgConnectOptions = url.parse().map_err(|source| StoreError::Url { source })?;
+        // Without the password, which the URL holds.
+        let database = format!(
+            "{} at {}:{}",
+            options.get_database().unwrap_or(options.get_username()),
+            options.get_host(),
+            options.get_port()
+        );
+        let named = |source| StoreError::Connect {
+            database: database.clone(),
+            source,
+        };
+        let milliseconds = BUSY_TIMEOUT.as_millis().to_string();
+        let options = options
+            .application_name("kernelwright")
+            .options([("lock_timeout", milliseconds.as_str())])
+            .statement_cache_capacity(STATEMENTS);
+        let write = PgPoolOptions::new()
+            .max_connections(POSTGRES_WRITERS)
+            .acquire_timeout(BUSY_TIMEOUT)
+            .connect_with(options.clone())
+            .await
+            .map_err(named)?;
+        POSTGRES_MIGRATIONS
+            .run(&write)
+            .await
+            .map_err(|source| StoreError::Migrate {
+                database: database.clone(),
+                source,
+            })?;
+        let read = PgPoolOptions::new()
+            .max_connections(POSTGRES_READERS)
+            .acquire_timeout(BUSY_TIMEOUT)
+            .connect_with(options)
+            .await
+            .map_err(named)?;
+        Self::with_pools(Pool::Postgres(read), Pool::Postgres(write)).map_err(named)
+    }
+
+    fn with_pools(read: Pool, write: Pool) -> Result<Self, sqlx::Error> {
         let entropy = ChaCha20Rng::try_from_rng(&mut SysRng)
-            .map_err(|source| named(sqlx::Error::Io(std::io::Error::other(source))))?;
+            .map_err(|source| sqlx::Error::Io(std::io::Error::other(source)))?;
         Ok(Self {
             read,
             write,
@@ -170,11 +230,11 @@ impl Store {
     /// # Errors
     /// The database cannot be read.
     pub async fn ensure_readable(&self) -> Result<(), StoreError> {
-        query("SELECT checks FROM write_checks")
+        query_scalar("SELECT checks FROM write_checks")
             .fetch_one(&self.read)
             .await
-            .context("check that the database can be read")?;
-        Ok(())
+            .map(|_: i64| ())
+            .context("check that the database can be read")
     }
 
     /// Writes one row and commits it, which fails while the disk is full or the database is held by
@@ -202,34 +262,41 @@ impl Store {
 
     /// Begins a transaction that holds the write lock from its start, so that the rows that it reads
     /// do not change before it commits.
-    async fn begin(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.write
-            .begin_with("BEGIN IMMEDIATE")
+    async fn begin(&self) -> Result<Transaction, StoreError> {
+        let mut tx = self
+            .write
+            .begin("BEGIN IMMEDIATE", "BEGIN")
             .await
-            .context("begin a transaction")
+            .context("begin a transaction")?;
+        if tx.is_postgres() {
+            query_scalar("SELECT pg_advisory_xact_lock($1) IS NULL")
+                .bind(WRITER_LOCK)
+                .fetch_one(&mut *tx)
+                .await
+                .map(|_: Flag| ())
+                .context("begin a transaction")?;
+        }
+        Ok(tx)
     }
 
     /// Commits and wakes everyone who waits for a change.
-    async fn commit(&self, tx: Transaction<'static, Sqlite>) -> Result<(), StoreError> {
+    async fn commit(&self, tx: Transaction) -> Result<(), StoreError> {
         self.commit_change(tx, CommitScope::Anything).await
     }
 
     /// Commits and wakes those whom the change concerns.
-    async fn commit_change(
-        &self,
-        tx: Transaction<'static, Sqlite>,
-        scope: CommitScope,
-    ) -> Result<(), StoreError> {
+    async fn commit_change(&self, tx: Transaction, scope: CommitScope) -> Result<(), StoreError> {
         tx.commit().await.context("commit a transaction")?;
         self.changes.announce(scope);
         Ok(())
     }
 
     /// One consistent state of all tables for the statements of one read.
-    async fn view(&self) -> Result<Transaction<'static, Sqlite>, StoreError> {
-        self.read.begin().await.context("begin reading")
+    async fn view(&self) -> Result<Transaction, StoreError> {
+        let repeatable = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
+        self.read
+            .begin("BEGIN", repeatable)
+            .await
+            .context("begin reading")
     }
 }
-
-/// The connection that a statement runs on, in or outside a transaction.
-type Connection = SqliteConnection;

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{
     ChampionCheck, EventKind, PromotionState, PromotionTarget, PromotionView, RunState,
 };
 use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, JobId, PromotionId, RunId};
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -86,9 +86,11 @@ struct CheckRow {
     device_name: String,
     device_uuid: String,
     stage: String,
+    #[sqlx(try_from = "Flag")]
     champion: bool,
     verdict: String,
     speedup: Option<f64>,
+    #[sqlx(try_from = "Flag")]
     modelled: bool,
 }
 

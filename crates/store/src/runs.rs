@@ -1,5 +1,6 @@
 //! Runs: creation, changes of state, and the time spent running.
 
+use crate::sql::{Transaction, query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, ForkOrigin, PromotionTarget, RunRequest, RunState, RunView, Steer};
 use domain::digest::Digest;
@@ -7,7 +8,6 @@ use domain::id::RunId;
 use domain::role::Key;
 use domain::search::StopReason;
 use rand::Rng;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -366,11 +366,7 @@ impl Store {
         self.commit(tx).await
     }
 
-    async fn done(
-        &self,
-        mut tx: sqlx::Transaction<'static, sqlx::Sqlite>,
-        run: RunId,
-    ) -> Result<RunView, StoreError> {
+    async fn done(&self, mut tx: Transaction, run: RunId) -> Result<RunView, StoreError> {
         let view = views::run_view(&mut tx, run).await?;
         self.commit(tx).await?;
         Ok(view)

@@ -1,7 +1,7 @@
 //! Counts over the whole database, which the service's metrics show.
 
+use crate::sql::{query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
-use sqlx::{query_as, query_scalar};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
@@ -104,6 +104,7 @@ impl Store {
             .context("count the open calls")?;
         let pages: i64 =
             query_scalar("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
+                .on_postgres("SELECT pg_database_size(current_database())")
                 .fetch_one(&mut *view)
                 .await
                 .context("ask for the database's size")?;
@@ -159,10 +160,10 @@ async fn workers(
 
 async fn totals(view: &mut Connection) -> Result<RunTotals, StoreError> {
     let row: TotalsRow = query_as(
-        "SELECT COALESCE(SUM(answered_calls), 0) AS answered_calls, \
-         COALESCE(SUM(input_tokens), 0) AS input_tokens, \
-         COALESCE(SUM(output_tokens), 0) AS output_tokens, COALESCE(SUM(cost), 0) AS cost, \
-         COALESCE(SUM(device_us), 0) AS device_us FROM runs",
+        "SELECT CAST(COALESCE(SUM(answered_calls), 0) AS BIGINT) AS answered_calls, \
+         CAST(COALESCE(SUM(input_tokens), 0) AS BIGINT) AS input_tokens, \
+         CAST(COALESCE(SUM(output_tokens), 0) AS BIGINT) AS output_tokens, CAST(COALESCE(SUM(cost), 0) AS BIGINT) AS cost, \
+         CAST(COALESCE(SUM(device_us), 0) AS BIGINT) AS device_us FROM runs",
     )
     .fetch_one(view)
     .await

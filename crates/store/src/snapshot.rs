@@ -7,12 +7,12 @@ use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::search::{Entry, EntryState, PromotionProgress, Spend, Steering};
-use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::runs::is_active;
+use crate::sql::{query_as, query_scalar};
 use crate::{Connection, Store, StoreError, calls, judgements, steering};
 
 /// Everything that decides what happens next in a run, read at one moment.

@@ -8,11 +8,11 @@ use domain::evaluation::EvaluationStage;
 use domain::id::{CallId, CandidateId, JobId, PromotionId, RunId};
 use domain::model::{Ceiling, Prompt};
 use domain::search::Steering;
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
+use crate::sql::{query, query_as, query_scalar};
 use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, candidates, events, jobs, promotions, runs};
 
@@ -104,9 +104,9 @@ impl Store {
         };
         let entry = record(&mut tx, run, actor, what, now).await?;
         query(
-            "WITH RECURSIVE lineage (id) AS (SELECT $2 UNION \
-             SELECT c.id FROM lineage l JOIN candidates c ON c.parent = l.id WHERE $4 UNION \
-             SELECT f.child FROM lineage l JOIN further_parents f ON f.parent = l.id WHERE $4) \
+            "WITH RECURSIVE lineage (id) AS (SELECT $2 UNION SELECT c.id FROM lineage l \
+             JOIN candidates c ON c.parent = l.id \
+             OR c.id IN (SELECT f.child FROM further_parents f WHERE f.parent = l.id) WHERE $4 = 1) \
              INSERT INTO bans (run, candidate, entry) SELECT DISTINCT $1, c.id, $3 FROM lineage l \
              JOIN candidates c ON c.id = l.id OR c.duplicate_of = l.id \
              WHERE c.run = $1",
@@ -147,7 +147,7 @@ impl Store {
         .execute(&mut *tx)
         .await
         .context("withdraw a direction")?;
-        if changed.rows_affected() == 0 {
+        if changed == 0 {
             return Err(StoreError::Unknown {
                 subject: "steering",
                 id: format!("{withdrawn} of {run}"),
@@ -298,7 +298,7 @@ impl Store {
         let mut tx = self.begin().await?;
         require_jobs(&mut tx, run, "evaluate a candidate again in").await?;
         let under_way: Option<i64> = query_scalar(
-            "SELECT 1 FROM jobs WHERE candidate = $1 AND stage = 'confirmation' \
+            "SELECT attempt FROM jobs WHERE candidate = $1 AND stage = 'confirmation' \
              AND state IN ('queued', 'leased') LIMIT 1",
         )
         .bind(candidate.uuid())
@@ -427,8 +427,8 @@ pub(crate) async fn in_force(
         return Ok(Steering::default());
     }
     let banned: Vec<Uuid> = query_scalar(
-        "SELECT DISTINCT b.candidate FROM bans b JOIN candidates c ON c.id = b.candidate \
-         WHERE b.run = $1 ORDER BY c.ordinal",
+        "SELECT b.candidate FROM bans b JOIN candidates c ON c.id = b.candidate \
+         WHERE b.run = $1 GROUP BY b.candidate, c.ordinal ORDER BY c.ordinal",
     )
     .bind(run.uuid())
     .fetch_all(connection)

@@ -1,10 +1,10 @@
 //! Tasks by content. A run keeps the content it started with, even if the task is uploaded again.
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::TaskView;
 use domain::digest::Digest;
 use domain::task::{Bundle, Task};
-use sqlx::{query, query_as};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
@@ -117,12 +117,11 @@ impl Store {
     /// # Errors
     /// No such content, or the database fails.
     pub async fn bundle(&self, content: Digest) -> Result<Bundle, StoreError> {
-        let bundle: Option<String> =
-            sqlx::query_scalar("SELECT bundle FROM tasks WHERE content = $1")
-                .bind(content.to_string())
-                .fetch_optional(&self.read)
-                .await
-                .context("read a task's files")?;
+        let bundle: Option<String> = query_scalar("SELECT bundle FROM tasks WHERE content = $1")
+            .bind(content.to_string())
+            .fetch_optional(&self.read)
+            .await
+            .context("read a task's files")?;
         let bundle = bundle.ok_or_else(|| StoreError::Unknown {
             subject: "task content",
             id: content.to_string(),

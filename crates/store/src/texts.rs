@@ -6,8 +6,8 @@
 
 use std::io::{Read, Write};
 
+use crate::sql::{Value, query_as, query_scalar};
 use serde::{Deserialize, Serialize};
-use sqlx::{query_as, query_scalar};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json};
@@ -26,6 +26,18 @@ const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 #[serde(transparent)]
 #[sqlx(transparent)]
 pub(crate) struct TextId(i64);
+
+impl From<TextId> for Value {
+    fn from(id: TextId) -> Self {
+        Self::from(id.0)
+    }
+}
+
+impl From<Option<TextId>> for Value {
+    fn from(id: Option<TextId>) -> Self {
+        Self::from(id.map(|id| id.0))
+    }
+}
 
 /// Stores a text. `bases` are texts that it repeats parts of. A base that was compressed with others
 /// itself is left out, so that reading a text never takes more than its own bases.

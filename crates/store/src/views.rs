@@ -5,6 +5,7 @@ mod lists;
 
 use std::collections::BTreeMap;
 
+use crate::sql::{query_as, query_scalar};
 use domain::api::{
     BestCandidate, CandidatePage, CandidateState, CandidateSummary, Lineage, PromotionState,
     RunPage, RunRequest, RunView,
@@ -14,7 +15,6 @@ use domain::evaluation::Evaluation;
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::model::Dollars;
 use domain::verdict::VerdictKind;
-use sqlx::{query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -424,8 +424,8 @@ pub(crate) async fn run_view(
         verdicts.insert(kind, row_ref.number("count", count)?);
     }
     let pending: i64 = query_scalar(
-        "SELECT COUNT(*) + COALESCE(SUM((SELECT COUNT(*) FROM candidates c \
-         WHERE c.duplicate_of = o.id)), 0) FROM candidates o \
+        "SELECT COUNT(*) + CAST(COALESCE(SUM((SELECT COUNT(*) FROM candidates c \
+         WHERE c.duplicate_of = o.id)), 0) AS BIGINT) FROM candidates o \
          WHERE o.run = $1 AND o.state = 'pending'",
     )
     .bind(run.uuid())

@@ -1,11 +1,11 @@
 //! Workers: registrations, when each was last seen, and suspensions after faults.
 
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::WorkerView;
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::id::{CandidateId, WorkerId};
 use domain::lease::{LEASE_SECONDS, Registered, Registration};
-use sqlx::{query, query_as, query_scalar};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -41,6 +41,7 @@ struct WorkerRow {
     device: String,
     toolchain: String,
     seen_at: i64,
+    #[sqlx(try_from = "Flag")]
     draining: bool,
     suspended_until: Option<i64>,
     evaluating: Option<Uuid>,

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
+use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunState};
 use domain::id::{CallId, CandidateId, RunId};
-use sqlx::{query, query_as, query_scalar};
 
 use super::rows::CallStateRow;
 use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
@@ -227,11 +227,12 @@ async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreErro
          cache_written_tokens = runs.cache_written_tokens + k.cache_written_tokens, \
          output_tokens = runs.output_tokens + k.output_tokens, \
          cost = runs.cost + COALESCE(k.cost, 0), \
-         unpriced_calls = runs.unpriced_calls + (k.cost IS NULL), \
+         unpriced_calls = runs.unpriced_calls + CASE WHEN k.cost IS NULL THEN 1 ELSE 0 END, \
          interrupted_requests = runs.interrupted_requests + k.interrupted, \
          interrupted_tokens = runs.interrupted_tokens + k.interrupted * k.reserved_tokens, \
          interrupted_nanos = runs.interrupted_nanos + k.interrupted * k.reserved_nanos \
-         FROM (SELECT *, MAX(0, requests - failures - 1) AS interrupted FROM calls WHERE id = $1) \
+         FROM (SELECT *, CASE WHEN requests > failures + 1 THEN requests - failures - 1 ELSE 0 END \
+         AS interrupted FROM calls WHERE id = $1) \
          AS k WHERE runs.id = k.run",
     )
     .bind(call.uuid())

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use crate::sql::query_as;
 use domain::api::{CallView, ShownCandidates};
 use domain::id::{CandidateId, RunId};
 use domain::search::Spend;
-use sqlx::query_as;
 use uuid::Uuid;
 
 use super::rows::{CallRow, SpendRow};
@@ -23,7 +23,8 @@ impl Store {
         let mut view = self.view().await?;
         let rows: Vec<CallRow> = query_as(
             "SELECT id, turn, model, template, template_digest, prompt_text, dropped, seen, failures, \
-             (SELECT MAX(0, requests - failures - (answered_at IS NOT NULL OR c.state = 'pending')) \
+             (SELECT CASE WHEN answered_at IS NULL AND c.state <> 'pending' THEN requests - failures \
+             WHEN requests > failures THEN requests - failures - 1 ELSE 0 END \
              FROM candidates c WHERE c.id = calls.candidate) AS interrupted, last_error, created_at, answered_at, reply_text, complete, unusable, notes, input_tokens, \
              cached_tokens, cache_written_tokens, output_tokens, usage_estimated, cost, \
              answered_by, first_token_us, total_us, attempts FROM calls WHERE candidate = $1 \
@@ -95,15 +96,17 @@ impl Store {
 pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spend, StoreError> {
     // The last request of a call that is still waited for is under way: it is a commitment.
     let row: SpendRow = query_as(
-        "WITH open AS (SELECT k.reserved_tokens, k.reserved_nanos, c.state = 'pending' AS waited, \
-         MAX(0, k.requests - k.failures - (c.state = 'pending')) AS interrupted \
+        "WITH open AS (SELECT k.reserved_tokens, k.reserved_nanos, \
+         CASE WHEN c.state = 'pending' THEN 1 ELSE 0 END AS waited, \
+         CASE WHEN c.state <> 'pending' THEN k.requests - k.failures \
+         WHEN k.requests > k.failures THEN k.requests - k.failures - 1 ELSE 0 END AS interrupted \
          FROM calls k JOIN candidates c ON c.id = k.candidate \
          WHERE k.run = $1 AND k.answered_at IS NULL), \
-         unanswered AS (SELECT COALESCE(SUM(waited * reserved_tokens), 0) AS committed_tokens, \
-         COALESCE(SUM(waited * reserved_nanos), 0) AS committed_nanos, \
-         COALESCE(SUM(interrupted), 0) AS requests, \
-         COALESCE(SUM(interrupted * reserved_tokens), 0) AS tokens, \
-         COALESCE(SUM(interrupted * reserved_nanos), 0) AS nanos FROM open) \
+         unanswered AS (SELECT CAST(COALESCE(SUM(waited * reserved_tokens), 0) AS BIGINT) AS committed_tokens, \
+         CAST(COALESCE(SUM(waited * reserved_nanos), 0) AS BIGINT) AS committed_nanos, \
+         CAST(COALESCE(SUM(interrupted), 0) AS BIGINT) AS requests, \
+         CAST(COALESCE(SUM(interrupted * reserved_tokens), 0) AS BIGINT) AS tokens, \
+         CAST(COALESCE(SUM(interrupted * reserved_nanos), 0) AS BIGINT) AS nanos FROM open) \
          SELECT r.answered_calls AS calls, r.input_tokens AS input, r.cached_tokens AS cached, \
          r.cache_written_tokens AS cache_written, r.output_tokens AS output, r.cost, \
          r.unpriced_calls AS unpriced, u.committed_tokens, u.committed_nanos, \

@@ -1,12 +1,12 @@
 //! Reports of workers. They are accepted only with the lease's current attempt.
 
+use crate::sql::{Flag, query, query_as};
 use chrono::{DateTime, Utc};
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
 use domain::lease::{Receipt, Report, ReportOutcome};
 use domain::timing::is_valid_time;
-use sqlx::{query, query_as};
 use uuid::Uuid;
 
 use crate::changes::CommitScope;
@@ -22,6 +22,7 @@ struct ReportedRow {
     run: Uuid,
     candidate: Uuid,
     stage: String,
+    #[sqlx(try_from = "Flag")]
     champion: bool,
     digest: Option<String>,
     version: String,

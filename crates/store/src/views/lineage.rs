@@ -2,11 +2,11 @@
 
 use std::collections::HashMap;
 
+use crate::sql::{Flag, QueryBuilder, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{Curve, LineageColumns, LineageGenerations};
 use domain::id::{CandidateId, RunId};
 use domain::search::Operator;
-use sqlx::{QueryBuilder, Sqlite, query_as, query_scalar};
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
@@ -36,34 +36,46 @@ pub struct LineageQuery {
 
 #[derive(sqlx::FromRow)]
 struct NodeRow {
+    #[sqlx(try_from = "i64")]
     ordinal: u32,
+    #[sqlx(try_from = "i64")]
     generation: u32,
-    parent_ordinal: Option<u32>,
+    parent_ordinal: Option<i64>,
     further_parents: String,
     operator: String,
     state: String,
     verdict: Option<String>,
     speedup: Option<f64>,
     at: i64,
+    #[sqlx(try_from = "Flag")]
     duplicate: bool,
 }
 
 #[derive(sqlx::FromRow)]
 struct GenerationsRow {
+    #[sqlx(try_from = "i64")]
     bucket: u32,
+    #[sqlx(try_from = "i64")]
     first: u32,
+    #[sqlx(try_from = "i64")]
     last: u32,
+    #[sqlx(try_from = "i64")]
     candidates: u32,
+    #[sqlx(try_from = "i64")]
     unjudged: u32,
+    #[sqlx(try_from = "i64")]
     accepted: u32,
     fastest: Option<f64>,
 }
 
 #[derive(sqlx::FromRow)]
 struct CurveRow {
+    #[sqlx(try_from = "i64")]
     bucket: u32,
+    #[sqlx(try_from = "i64")]
     accepted: u32,
     fastest: Option<f64>,
+    #[sqlx(try_from = "i64")]
     ordinal: u32,
     judged_at: Option<i64>,
 }
@@ -77,7 +89,7 @@ struct Extent {
 
 impl Extent {
     async fn read(view: &mut Connection, run: RunId) -> Result<Self, StoreError> {
-        let row: Option<(i64, u32, u32)> = query_as(
+        let row: Option<(i64, i64, i64)> = query_as(
             "SELECT r.created_at, \
              (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = r.id), \
              (SELECT COALESCE(MAX(generation), 0) FROM candidates WHERE run = r.id) \
@@ -91,10 +103,11 @@ impl Extent {
             subject: "run",
             id: run.to_string(),
         })?;
+        let row_ref = RowRef::new("runs", run);
         Ok(Self {
-            created_at: RowRef::new("runs", run).time("created_at", created_at)?,
-            total,
-            last_generation,
+            created_at: row_ref.time("created_at", created_at)?,
+            total: row_ref.number("ordinal", total)?,
+            last_generation: row_ref.number("generation", last_generation)?,
         })
     }
 
@@ -152,7 +165,10 @@ impl Store {
             }
             columns.ordinals.push(row.ordinal);
             columns.generations.push(row.generation);
-            columns.parents.push(row.parent_ordinal);
+            let parent = row
+                .parent_ordinal
+                .map(|parent| row_ref.number("parent_ordinal", parent));
+            columns.parents.push(parent.transpose()?);
             let operator = number(&mut columns.operator_names, operator.as_str());
             columns.operators.push(operator);
             let outcome = number(&mut columns.outcome_names, outcome);
@@ -174,11 +190,12 @@ impl Store {
         let width = (extent.last_generation + 1).div_ceil(BUCKETS);
         let rows: Vec<GenerationsRow> = query_as(
             "SELECT generation / $2 AS bucket, MIN(first) AS first, MAX(last) AS last, \
-             SUM(candidates) AS candidates, SUM(unjudged) AS unjudged, SUM(accepted) AS accepted, \
+             CAST(SUM(candidates) AS BIGINT) AS candidates, \
+             CAST(SUM(unjudged) AS BIGINT) AS unjudged, CAST(SUM(accepted) AS BIGINT) AS accepted, \
              MAX(fastest) AS fastest FROM (SELECT generation, MIN(ordinal) AS first, \
              MAX(ordinal) AS last, COUNT(*) AS candidates, COUNT(*) - COUNT(verdict) AS unjudged, \
              COUNT(speedup) AS accepted, MAX(speedup) AS fastest \
-             FROM candidates WHERE run = $1 GROUP BY generation) GROUP BY bucket ORDER BY bucket",
+             FROM candidates WHERE run = $1 GROUP BY generation) AS g GROUP BY bucket ORDER BY bucket",
         )
         .bind(run.uuid())
         .bind(i64::from(width))
@@ -191,9 +208,9 @@ impl Store {
             width,
             ..LineageGenerations::default()
         };
-        let mut places = HashMap::new();
+        let mut places: HashMap<i64, u32> = HashMap::new();
         for (place, row) in (0..).zip(rows) {
-            places.insert(row.bucket, place);
+            places.insert(i64::from(row.bucket), place);
             answer.generations.push(row.bucket * width);
             answer.first.push(row.first);
             answer.last.push(row.last);
@@ -202,7 +219,7 @@ impl Store {
             answer.accepted.push(row.accepted);
             answer.fastest.push(row.fastest.map(rounded));
         }
-        let links: Vec<(u32, u32, u32)> = query_as(
+        let links: Vec<(i64, i64, i64)> = query_as(
             "SELECT parent_generation / $2 AS parents, generation / $2 AS children, \
              COUNT(*) AS count FROM candidates \
              WHERE run = $1 AND parent_generation IS NOT NULL GROUP BY parents, children \
@@ -217,6 +234,7 @@ impl Store {
         answer.links = links
             .into_iter()
             .filter_map(|(parents, children, count)| {
+                let count = u32::try_from(count).ok()?;
                 Some([*places.get(&parents)?, *places.get(&children)?, count])
             })
             .collect();
@@ -238,6 +256,12 @@ impl Store {
         let rows: Vec<CurveRow> = query_as(
             "SELECT ordinal / $2 AS bucket, COUNT(speedup) AS accepted, MAX(speedup) AS fastest, \
              ordinal, judged_at FROM candidates WHERE run = $1 GROUP BY bucket ORDER BY bucket",
+        )
+        .on_postgres(
+            "SELECT DISTINCT ON (bucket) bucket, COUNT(speedup) OVER (PARTITION BY bucket) \
+             AS accepted, speedup AS fastest, ordinal, judged_at FROM (SELECT ordinal / $2 AS bucket, \
+             ordinal, speedup, judged_at FROM candidates WHERE run = $1) AS c \
+             ORDER BY bucket, speedup DESC NULLS LAST, ordinal",
         )
         .bind(run.uuid())
         .bind(i64::from(width))
@@ -270,7 +294,7 @@ impl Store {
 }
 
 /// The statement of a slice.
-fn select(run: RunId, query: &LineageQuery, limit: u32) -> QueryBuilder<Sqlite> {
+fn select(run: RunId, query: &LineageQuery, limit: u32) -> QueryBuilder {
     let mut sql = QueryBuilder::new("");
     if let Some(around) = query.around {
         sql.push("WITH RECURSIVE up(ordinal) AS (SELECT ")
@@ -280,18 +304,13 @@ fn select(run: RunId, query: &LineageQuery, limit: u32) -> QueryBuilder<Sqlite> 
                  JOIN candidates c ON c.ordinal = up.ordinal AND c.run = ",
             )
             .push_bind(run.uuid())
-            .push(" WHERE c.parent_ordinal IS NOT NULL LIMIT ")
-            .push_bind(i64::from(ANCESTORS))
-            .push("), down(id, ordinal) AS (SELECT id, ordinal FROM candidates WHERE run = ")
+            .push(" WHERE c.parent_ordinal IS NOT NULL), down(id, ordinal) AS (SELECT id, ordinal FROM candidates WHERE run = ")
             .push_bind(run.uuid())
             .push(" AND ordinal = ")
             .push_bind(i64::from(around))
             .push(
-                " UNION SELECT c.id, c.ordinal FROM down JOIN candidates c ON c.parent = down.id \
-                 LIMIT ",
-            )
-            .push_bind(i64::from(DESCENDANTS))
-            .push(") ");
+                " UNION SELECT c.id, c.ordinal FROM down JOIN candidates c ON c.parent = down.id) ",
+            );
     }
     sql.push(
         "SELECT ordinal, generation, parent_ordinal, further_parents, operator, state, verdict, \
@@ -308,7 +327,12 @@ fn select(run: RunId, query: &LineageQuery, limit: u32) -> QueryBuilder<Sqlite> 
         sql.push(" AND generation <= ").push_bind(i64::from(to));
     }
     if query.around.is_some() {
-        sql.push(" AND ordinal IN (SELECT ordinal FROM up UNION SELECT ordinal FROM down)");
+        // Both databases recur no further than the rows that are read.
+        sql.push(" AND ordinal IN (SELECT * FROM (SELECT ordinal FROM up LIMIT ")
+            .push_bind(i64::from(ANCESTORS))
+            .push(") AS a UNION SELECT * FROM (SELECT ordinal FROM down LIMIT ")
+            .push_bind(i64::from(DESCENDANTS))
+            .push(") AS d)");
     }
     sql.push(" ORDER BY ordinal LIMIT ")
         .push_bind(i64::from(limit) + 1);
@@ -352,11 +376,12 @@ async fn with_ordinals(
 }
 
 async fn ordinal(view: &mut Connection, candidate: CandidateId) -> Result<u32, StoreError> {
-    query_scalar("SELECT ordinal FROM candidates WHERE id = $1")
+    let ordinal: i64 = query_scalar("SELECT ordinal FROM candidates WHERE id = $1")
         .bind(candidate.uuid())
         .fetch_one(view)
         .await
-        .context("find a candidate's position")
+        .context("find a candidate's position")?;
+    RowRef::new("candidates", candidate).number("ordinal", ordinal)
 }
 
 /// The ordinal of the run's best candidate.
@@ -369,15 +394,21 @@ async fn best(view: &mut Connection, run: RunId) -> Result<Option<u32>, StoreErr
 
 /// Ordinals from a candidate to the baseline along primary parents.
 async fn path(view: &mut Connection, run: RunId, from: u32) -> Result<Vec<u32>, StoreError> {
-    query_scalar(
+    // Both databases recur no further than the rows that are read.
+    let ordinals: Vec<i64> = query_scalar(
         "WITH RECURSIVE up(ordinal) AS (SELECT $2 UNION ALL SELECT c.parent_ordinal FROM up \
          JOIN candidates c ON c.ordinal = up.ordinal AND c.run = $1 \
-         WHERE c.parent_ordinal IS NOT NULL LIMIT $3) SELECT ordinal FROM up",
+         WHERE c.parent_ordinal IS NOT NULL) SELECT ordinal FROM up LIMIT $3",
     )
     .bind(run.uuid())
     .bind(i64::from(from))
     .bind(i64::from(ANCESTORS))
     .fetch_all(view)
     .await
-    .context("find the best candidate's ancestors")
+    .context("find the best candidate's ancestors")?;
+    let row_ref = RowRef::new("candidates", run);
+    let ordinals = ordinals.into_iter();
+    ordinals
+        .map(|ordinal| row_ref.number("parent_ordinal", ordinal))
+        .collect()
 }

@@ -3,14 +3,15 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::sql::{QueryBuilder, query_scalar};
 use domain::api::{CandidateOrder, CandidatePage, CandidateSummary};
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
-use sqlx::{QueryBuilder, Sqlite, query_scalar};
 
 use super::{SummaryRow, summaries};
 use crate::error::ErrorContext;
+use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, judgements, promotions, runs};
 
 /// Candidates that one page examines for filters without an index. A page of such a list may be short,
@@ -136,11 +137,13 @@ impl Store {
 }
 
 async fn next_ordinal(view: &mut Connection, run: RunId) -> Result<u32, StoreError> {
-    query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
-        .bind(run.uuid())
-        .fetch_one(view)
-        .await
-        .context("find the last candidate")
+    let next: i64 =
+        query_scalar("SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1")
+            .bind(run.uuid())
+            .fetch_one(view)
+            .await
+            .context("find the last candidate")?;
+    RowRef::new("candidates", run).number("ordinal", next)
 }
 
 fn cursor(last: &CandidateSummary, order: CandidateOrder) -> Cursor {
@@ -152,7 +155,7 @@ fn cursor(last: &CandidateSummary, order: CandidateOrder) -> Cursor {
 
 /// The statement without its limit, and the ordinal at which the examined part of the run ends, if
 /// there is more behind it.
-fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder<Sqlite>, Option<u32>) {
+fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder, Option<u32>) {
     let mut sql = QueryBuilder::new(summaries!("WHERE c.run = "));
     sql.push_bind(run.uuid());
     if let Some(verdict) = query.verdict {
@@ -167,9 +170,9 @@ fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder<Sqlite>
     }
     if !query.ids.is_empty() {
         sql.push(" AND c.id IN (");
-        let mut ids = sql.separated(", ");
-        for id in &query.ids {
-            ids.push_bind(id.uuid());
+        for (index, id) in query.ids.iter().enumerate() {
+            sql.push(if index > 0 { ", " } else { "" });
+            sql.push_bind(id.uuid());
         }
         sql.push(")");
     }
@@ -197,7 +200,7 @@ fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder<Sqlite>
 }
 
 /// Adds the order and the range of the page.
-fn bound(sql: &mut QueryBuilder<Sqlite>, query: &CandidateQuery, end: u32) -> Option<u32> {
+fn bound(sql: &mut QueryBuilder, query: &CandidateQuery, end: u32) -> Option<u32> {
     let examined = query.examines_rows().then_some(EXAMINED);
     match query.order {
         CandidateOrder::Ordinal => {

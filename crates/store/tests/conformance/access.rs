@@ -11,7 +11,7 @@ use crate::older::copy_to_version;
 
 #[tokio::test]
 async fn evaluations_of_an_older_program_keep_the_bundles_that_they_name() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let (run, worker, baseline) = lab.running(9).await;
     lab.propose(run, &candidate(Operator::Submit, Some(baseline), "faster"))
         .await;

@@ -435,7 +435,7 @@ async fn a_request_interrupted_by_a_kill_is_shown_and_charged_at_most() {
 
 #[tokio::test]
 async fn an_older_database_gets_the_totals_of_its_answered_calls() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let (run, worker, baseline) = lab.running(5).await;
     let init = || draft(Operator::Init, &[baseline]);
     let due = drafted(&lab, run, 1, &[init(), init(), init()]).await;

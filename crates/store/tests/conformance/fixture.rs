@@ -18,6 +18,7 @@ use domain::statistics::{ANALYSIS_PAIRS, Cycles, DecidedComparison, decide_scree
 use domain::task::{Bundle, Task};
 use domain::timing::{CacheState, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
+use sqlx::Connection as _;
 use store::{LeasedJob, NewCandidate, NewRun, Proposed, Store};
 
 pub const TASK: &str = r#"
@@ -276,27 +277,65 @@ pub fn report(leased: &LeasedJob, verdict: Verdict) -> Report {
     }
 }
 
-/// A store in a folder that goes with it.
+/// Names the Postgres server on which the tests make their databases. Without it they use SQLite.
+const SERVER: &str = "KERNELWRIGHT_TEST_POSTGRES";
+
+/// A store with a database of its own.
 pub struct Lab {
     pub store: Store,
+    /// The folder of a SQLite database, which goes with it.
     pub folder: tempfile::TempDir,
+    /// The URL of a Postgres database.
+    pub url: Option<String>,
 }
 
 impl Lab {
+    /// Makes a database where the environment says.
     pub async fn new() -> Self {
+        match std::env::var(SERVER) {
+            Ok(server) => Self::postgres(&server).await,
+            Err(_) => Self::sqlite().await,
+        }
+    }
+
+    /// Makes a SQLite database, for tests of its file.
+    pub async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("test.db")).await.unwrap();
+        Self::with(store, folder, None).await
+    }
+
+    async fn postgres(server: &str) -> Self {
+        let name = format!("test_{}", uuid::Uuid::now_v7().simple());
+        let options: sqlx::postgres::PgConnectOptions = server.parse().unwrap();
+        let options = options.database("postgres");
+        let mut connection = sqlx::PgConnection::connect_with(&options).await.unwrap();
+        sqlx::query(sqlx::AssertSqlSafe(format!("CREATE DATABASE {name}")))
+            .execute(&mut connection)
+            .await
+            .unwrap();
+        let url = match server.split_once('?') {
+            Some((server, options)) => format!("{server}/{name}?{options}"),
+            None => format!("{server}/{name}"),
+        };
+        let store = Store::connect(&url).await.unwrap();
+        Self::with(store, tempfile::tempdir().unwrap(), Some(url)).await
+    }
+
+    async fn with(store: Store, folder: tempfile::TempDir, url: Option<String>) -> Self {
         let bundle = bundle();
         let task = Task::load(&bundle).unwrap();
         store.put_task(&task, &bundle, at(0)).await.unwrap();
-        Self { store, folder }
+        Self { store, folder, url }
     }
 
-    /// A second connection to the same file, as after a restart.
+    /// Connects to the same database again, as after a restart.
     pub async fn reopen(&self) -> Store {
-        Store::open(self.folder.path().join("test.db"))
-            .await
-            .unwrap()
+        match &self.url {
+            Some(url) => Store::connect(url).await,
+            None => Store::open(self.folder.path().join("test.db")).await,
+        }
+        .unwrap()
     }
 
     pub async fn run(&self, trials: u32) -> RunId {

@@ -120,7 +120,7 @@ async fn judge_with(lab: &Lab, run: RunId, worker: WorkerId, name: &str, control
 
 #[tokio::test]
 async fn controls_are_counted_by_device_whoever_asks_and_after_a_restart() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let (run, worker, _) = lab.running(90).await;
     let other = lab.worker("other", DEVICE).await;
     let well = HealthReport::default();

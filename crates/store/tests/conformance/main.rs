@@ -19,5 +19,6 @@ mod older;
 mod proposals;
 mod restart;
 mod runs;
+mod schemas;
 mod texts;
 mod views;

@@ -57,7 +57,7 @@ async fn a_call_that_is_dropped_midway_leaves_no_trace() {
 
 #[tokio::test]
 async fn a_database_of_a_newer_program_is_refused() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let path = lab.folder.path().join("test.db");
     let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
     let mut connection = sqlx::ConnectOptions::connect(&options).await.unwrap();
@@ -75,7 +75,7 @@ async fn a_database_of_a_newer_program_is_refused() {
 
 #[tokio::test]
 async fn a_missing_folder_is_named() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let path = lab.folder.path().join("gone").join("test.db");
     let refused = store::Store::open(&path).await.unwrap_err().to_string();
     assert!(refused.contains("gone/test.db"), "{refused}");
@@ -83,7 +83,7 @@ async fn a_missing_folder_is_named() {
 
 #[tokio::test]
 async fn a_row_that_no_version_writes_is_named() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let (run, _, _) = lab.running(9).await;
     let options =
         sqlx::sqlite::SqliteConnectOptions::new().filename(lab.folder.path().join("test.db"));

@@ -24,7 +24,7 @@ async fn columns(store: &Store, run: RunId) -> String {
 
 #[tokio::test]
 async fn a_database_of_version_15_keeps_every_text() {
-    let lab = Lab::new().await;
+    let lab = Lab::sqlite().await;
     let (run, worker, baseline) = lab.running(9).await;
     let first = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
     let first = first[0].clone();
