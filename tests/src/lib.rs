@@ -31,6 +31,8 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 pub struct Lab {
     folder: TempDir,
     data: PathBuf,
+    /// URL of a Postgres database.
+    database: Option<String>,
     service: Option<Process>,
     workers: Mutex<Vec<Arc<TrackedChild>>>,
     client: reqwest::Client,
@@ -108,6 +110,24 @@ impl Drop for Process {
     }
 }
 
+/// Makes a Postgres database where the environment names a server, as `tests/postgres` does, and
+/// returns its URL. Without a server the service keeps SQLite in its data folder.
+fn create_database(folder: &Path) -> Result<Option<String>> {
+    let Ok(server) = std::env::var("KERNELWRIGHT_TEST_POSTGRES") else {
+        return Ok(None);
+    };
+    let unique = folder.file_name().unwrap_or_default().to_string_lossy();
+    let name = format!(
+        "lab_{}_{}",
+        std::process::id(),
+        unique.trim_start_matches('.')
+    );
+    let made = std::process::Command::new("createdb").arg(&name).output()?;
+    ensure!(made.status.success(), "createdb failed: {made:?}");
+    let (address, options) = server.split_once('?').unwrap_or((&server, ""));
+    Ok(Some(format!("{address}/{name}?{options}")))
+}
+
 impl Lab {
     /// Creates an empty data folder; no process is started.
     ///
@@ -122,6 +142,7 @@ impl Lab {
         let folder = tempfile::tempdir()?;
         Ok(Self {
             data: folder.path().join("data"),
+            database: create_database(folder.path())?,
             folder,
             service: None,
             workers: Mutex::default(),
@@ -169,6 +190,9 @@ impl Lab {
         let log = self.folder.path().join("service.log");
         let data = self.data();
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", text(&data)];
+        if let Some(database) = &self.database {
+            arguments.extend(["--database", database]);
+        }
         arguments.extend(extra);
         self.service = Some(start("the service", &[], &arguments, log)?);
         let began = Instant::now();

@@ -151,6 +151,20 @@ pub struct DataFolder {
     pub data: PathBuf,
 }
 
+/// The database of a service.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DatabaseUrl {
+    /// Postgres database to use instead of SQLite in the data folder, such as
+    /// `postgres://USER:PASSWORD@HOST/NAME`.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "KERNELWRIGHT_DATABASE",
+        hide_env_values = true
+    )]
+    pub database: Option<String>,
+}
+
 /// The service that a command talks to.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ServiceAddress {

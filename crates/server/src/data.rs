@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use store::{Store, StoreError};
 use tempfile::{NamedTempFile, TempDir};
 use uuid::Uuid;
 
@@ -109,6 +110,17 @@ impl Data {
     /// The database.
     pub fn database(&self) -> PathBuf {
         self.root.join("kernelwright.db")
+    }
+
+    /// Opens the Postgres database with this URL, or the folder's own without one.
+    ///
+    /// # Errors
+    /// The database cannot be used.
+    pub async fn open_store(&self, url: Option<&str>) -> Result<Store, StoreError> {
+        match url {
+            Some(url) => Store::connect(url).await,
+            None => Store::open(self.database()).await,
+        }
     }
 
     /// The bare repository that winners go to where a run names no other.

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use domain::access::{MAX_TOKEN_NAME_BYTES, Scope};
 
-use super::DataFolder;
 use super::number::whole;
+use super::{DataFolder, DatabaseUrl};
 
 /// Default of `--expires-days`.
 const DEFAULT_EXPIRY_DAYS: u32 = 90;
@@ -42,6 +42,9 @@ pub struct TokenCreateArgs {
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseUrl,
 }
 
 /// Arguments of `token list`.
@@ -53,6 +56,9 @@ pub struct TokenListArgs {
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseUrl,
 }
 
 /// Arguments of `token revoke`.
@@ -63,6 +69,9 @@ pub struct TokenRevokeArgs {
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseUrl,
 }
 
 fn name(text: &str) -> Result<String, String> {

@@ -8,8 +8,8 @@ use worker::host::Isolation;
 
 use super::number::whole;
 use super::{
-    CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder, ImportArgs,
-    InitArgs, ServiceAddress,
+    CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder,
+    DatabaseUrl, ImportArgs, InitArgs, ServiceAddress,
 };
 
 /// Arguments of `serve`.
@@ -43,6 +43,9 @@ pub struct ServeArgs {
     /// The models file and the data folder.
     #[command(flatten)]
     pub models: ModelsFile,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseUrl,
     /// Also start a worker process on this machine.
     #[arg(long)]
     pub with_local_worker: bool,

@@ -6,11 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use chrono::TimeDelta;
 use engine::llm::Models;
 use engine::{Clock as _, Engine, Settings, SystemClock};
-use store::Store;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -39,6 +38,8 @@ pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub protection: Protection,
     pub data: &'a Data,
+    /// The URL of a Postgres database; SQLite in the data folder without one.
+    pub database: Option<&'a str>,
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
     pub models: Models,
@@ -67,6 +68,8 @@ pub(super) struct Service {
     /// The worker's own switch: it hands its job back while the service still listens.
     worker_closing: CancellationToken,
     closing: CancellationToken,
+    /// Cancelled when another service may have taken the database over.
+    database_lost: CancellationToken,
     worker: Option<JoinHandle<()>>,
     parts: Vec<(&'static str, JoinHandle<()>)>,
     lock: Lock,
@@ -84,6 +87,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         listen: args.listen,
         protection: protection(&args)?,
         data: &data,
+        database: args.database.database.as_deref(),
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
         models,
@@ -107,9 +111,17 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         };
         tracing::info!("workers join with: kernelwright worker join {url}{token}");
     }
-    stop_requested().await?;
+    let lost = tokio::select! {
+        requested = stop_requested() => requested.map(|()| false)?,
+        () = service.database_lost.cancelled() => true,
+    };
     tracing::info!("stopping");
     service.stop().await;
+    if lost {
+        return Err(Failure::infrastructure(anyhow!(
+            "the connection to the database was lost: check that the server runs, and start the service again; nothing recorded is lost"
+        )));
+    }
     Ok(Outcome::Accepted)
 }
 
@@ -173,7 +185,10 @@ impl Service {
             return Err(Failure::input(Unprotected::Plain(address)));
         }
         let lock = setup.data.lock().map_err(Failure::infrastructure)?;
-        let store = Store::open(setup.data.database())
+        let store = setup.data.open_store(setup.database).await;
+        let store = store.map_err(Failure::infrastructure)?;
+        let mut claim = store
+            .claim_service()
             .await
             .map_err(Failure::infrastructure)?;
         let now = SystemClock.now();
@@ -248,6 +263,17 @@ impl Service {
             "the engine",
             tokio::spawn(async move { engine.run_forever(token).await }),
         ));
+        let database_lost = CancellationToken::new();
+        let (lost, token) = (database_lost.clone(), closing.clone());
+        parts.push((
+            "the claim to the database",
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = claim.lost() => lost.cancel(),
+                    () = token.cancelled() => {}
+                }
+            }),
+        ));
         let worker_closing = CancellationToken::new();
         let worker = setup.local_worker.map(|options| {
             let data = setup.data.root().to_owned();
@@ -265,6 +291,7 @@ impl Service {
             },
             worker_closing,
             closing,
+            database_lost,
             worker,
             parts,
             lock,

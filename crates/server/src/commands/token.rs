@@ -13,7 +13,8 @@ use store::{NewToken, Store, StoreError};
 
 use super::follow::{print, print_json};
 use super::serve;
-use crate::cli::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+use crate::cli::{DatabaseUrl, TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+use crate::data::Data;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::{columns, line, plain};
 
@@ -29,7 +30,7 @@ async fn create(args: &TokenCreateArgs) -> Ending {
     let data = serve::open(&args.folder.data)?;
     // Made first, so that no token is created that could not be handed over.
     let file = args.output.as_deref().map(new_file).transpose()?;
-    let store = open(data.database()).await?;
+    let store = open(&data, &args.database).await?;
     let now = SystemClock.now();
     let new = NewToken {
         name: &args.name,
@@ -66,7 +67,7 @@ async fn create(args: &TokenCreateArgs) -> Ending {
 
 async fn list(args: &TokenListArgs) -> Ending {
     let data = serve::open_existing(&args.folder.data)?;
-    let store = open(data.database()).await?;
+    let store = open(&data, &args.database).await?;
     let tokens = store.tokens().await.map_err(failure)?;
     store.close().await;
     if args.json {
@@ -79,7 +80,7 @@ async fn list(args: &TokenListArgs) -> Ending {
 
 async fn revoke(args: &TokenRevokeArgs) -> Ending {
     let data = serve::open_existing(&args.folder.data)?;
-    let store = open(data.database()).await?;
+    let store = open(&data, &args.database).await?;
     let revoked = store
         .revoke_token(&args.token, &actor(), SystemClock.now())
         .await
@@ -93,8 +94,10 @@ async fn revoke(args: &TokenRevokeArgs) -> Ending {
     Ok(Outcome::Accepted)
 }
 
-async fn open(database: impl AsRef<Path>) -> Result<Store, Failure> {
-    Store::open(database).await.map_err(Failure::infrastructure)
+async fn open(data: &Data, database: &DatabaseUrl) -> Result<Store, Failure> {
+    data.open_store(database.database.as_deref())
+        .await
+        .map_err(Failure::infrastructure)
 }
 
 fn failure(error: StoreError) -> Failure {
