@@ -149,7 +149,7 @@ async fn a_run_follows_the_directions_that_people_give_it() -> Result<()> {
         "pin #",
         "ban #",
         "budget: ",
-        "fork run-",
+        "fork run_",
     ] {
         ensure!(listed.contains(part), "{part}: {listed}");
     }

@@ -375,7 +375,7 @@ export interface paths {
          * Bans a candidate, which is then nobody's parent and no champion; or has prompts tell to avoid an
          *     idea.
          */
-        post: operations["ban"];
+        post: operations["post_runs_id_ban"];
         delete?: never;
         options?: never;
         head?: never;
@@ -412,7 +412,7 @@ export interface paths {
          * Changes the limits of a run, not below what it has used. One that ended because of a limit goes on
          *     when this limit is raised.
          */
-        post: operations["budget"];
+        post: operations["post_runs_id_budget"];
         delete?: never;
         options?: never;
         head?: never;
@@ -545,7 +545,7 @@ export interface paths {
          * Starts a run of the same task from an accepted candidate. The same `Idempotency-Key` always gives the
          *     same run: 201 the first time, 200 after that.
          */
-        post: operations["fork"];
+        post: operations["post_runs_id_fork"];
         delete?: never;
         options?: never;
         head?: never;
@@ -562,7 +562,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Gives a text that the prompts of the next candidates carry. */
-        post: operations["hint"];
+        post: operations["post_runs_id_hint"];
         delete?: never;
         options?: never;
         head?: never;
@@ -656,7 +656,7 @@ export interface paths {
          * Replaces a model of a run by another configured one, also in the calls that wait for an answer. A
          *     paused run stays paused.
          */
-        post: operations["model"];
+        post: operations["post_runs_id_model"];
         delete?: never;
         options?: never;
         head?: never;
@@ -690,7 +690,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Makes an accepted candidate a parent of every further one. Several pinned candidates take turns. */
-        post: operations["pin"];
+        post: operations["post_runs_id_pin"];
         delete?: never;
         options?: never;
         head?: never;
@@ -707,7 +707,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Promotes an accepted candidate: it is confirmed with fresh inputs and, if it holds, committed. */
-        post: operations["promote"];
+        post: operations["post_runs_id_promote"];
         delete?: never;
         options?: never;
         head?: never;
@@ -764,7 +764,7 @@ export interface paths {
          * Evaluates a candidate again, with fresh inputs and as thoroughly as before a promotion. The outcome
          *     arrives as an event and is recorded beside the first, which stays.
          */
-        post: operations["reevaluate"];
+        post: operations["post_runs_id_reevaluate"];
         delete?: never;
         options?: never;
         head?: never;
@@ -796,7 +796,7 @@ export interface paths {
             cookie?: never;
         };
         /** The directions that a run was given, oldest first. */
-        get: operations["list"];
+        get: operations["get_runs_id_steering"];
         put?: never;
         post?: never;
         delete?: never;
@@ -815,7 +815,7 @@ export interface paths {
         get?: never;
         put?: never;
         /** Withdraws a hint, a pin, a ban or an avoided idea. */
-        post: operations["withdraw"];
+        post: operations["post_runs_id_withdraw"];
         delete?: never;
         options?: never;
         head?: never;
@@ -5523,7 +5523,7 @@ export interface operations {
             };
         };
     };
-    ban: {
+    post_runs_id_ban: {
         parameters: {
             query?: never;
             header?: never;
@@ -5589,7 +5589,7 @@ export interface operations {
             };
         };
     };
-    budget: {
+    post_runs_id_budget: {
         parameters: {
             query?: never;
             header?: never;
@@ -5882,7 +5882,7 @@ export interface operations {
             };
         };
     };
-    fork: {
+    post_runs_id_fork: {
         parameters: {
             query?: never;
             header?: {
@@ -5930,7 +5930,7 @@ export interface operations {
             };
         };
     };
-    hint: {
+    post_runs_id_hint: {
         parameters: {
             query?: never;
             header?: never;
@@ -6106,7 +6106,7 @@ export interface operations {
             };
         };
     };
-    model: {
+    post_runs_id_model: {
         parameters: {
             query?: never;
             header?: never;
@@ -6172,7 +6172,7 @@ export interface operations {
             };
         };
     };
-    pin: {
+    post_runs_id_pin: {
         parameters: {
             query?: never;
             header?: never;
@@ -6207,7 +6207,7 @@ export interface operations {
             };
         };
     };
-    promote: {
+    post_runs_id_promote: {
         parameters: {
             query?: never;
             header?: never;
@@ -6304,7 +6304,7 @@ export interface operations {
             };
         };
     };
-    reevaluate: {
+    post_runs_id_reevaluate: {
         parameters: {
             query?: never;
             header?: never;
@@ -6370,7 +6370,7 @@ export interface operations {
             };
         };
     };
-    list: {
+    get_runs_id_steering: {
         parameters: {
             query?: never;
             header?: never;
@@ -6401,7 +6401,7 @@ export interface operations {
             };
         };
     };
-    withdraw: {
+    post_runs_id_withdraw: {
         parameters: {
             query?: never;
             header?: never;
