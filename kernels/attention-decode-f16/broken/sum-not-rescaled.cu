@@ -9,7 +9,7 @@ block = [128]
 args = ["q", "k", "v", "o", "S", "scale"]
 ---*/
 // Wrong: when a larger score comes, the mass is brought to the new maximum but the weighted sum is not. A
-// cache of up to 128 positions hides it.
+// cache of one position hides it.
 #include <cuda_fp16.h>
 
 constexpr int D = 128;
@@ -37,15 +37,12 @@ extern "C" __global__ void __launch_bounds__(D)
             score[thread] = sum;
         }
         __syncthreads();
-        float grown = largest;
-        for (int j = 0; j < count; ++j) grown = fmaxf(grown, score[j]);
-        const float keep = __expf(largest - grown);
-        largest = grown;
-        mass *= keep;
         for (int j = 0; j < count; ++j) {
-            const float weight = __expf(score[j] - largest);
-            mass += weight;
+            const float grown = fmaxf(largest, score[j]);
+            const float weight = __expf(score[j] - grown);
+            mass = mass * __expf(largest - grown) + weight;
             total += weight * __half2float(v[(group * S + first + j) * D + thread]);
+            largest = grown;
         }
     }
     o[row * D + thread] = __float2half_rn(total / mass);
