@@ -148,6 +148,22 @@ fn a_broken_rule_is_found_before_the_device_is_touched() {
 }
 
 #[test]
+fn a_write_to_an_input_is_found_before_the_device_is_touched() {
+    let Some(lab) = lab() else { return };
+    let writing = honest().replace(
+        "= sum;",
+        "= sum; if (M == 1) const_cast<float*>(a)[0] = 7.0f;",
+    );
+    let evaluation = evaluate(&lab.doubting(DOUBT), &request(&writing));
+    let verdict = &evaluation.verdict;
+    assert_eq!(verdict.kind(), VerdictKind::InputMutated, "{verdict}");
+    assert_eq!(stages(&evaluation).last(), Some(&STAGE));
+    assert_eq!(evaluation.device, None, "it was not touched");
+    let judged = lab.evaluate(&request(&writing)).verdict;
+    assert_eq!(judged.kind(), VerdictKind::InputMutated, "{judged}");
+}
+
+#[test]
 fn a_replay_is_pre_screened_too() {
     let Some(lab) = lab() else { return };
     let doubting = lab.doubting(DOUBT);
@@ -237,15 +253,6 @@ fn a_result_that_proves_nothing_is_left_to_the_device() {
             "a wrong answer",
             honest().replace("= sum;", "= sum + 1;"),
             VerdictKind::IncorrectOutput,
-            None,
-        ),
-        (
-            "an input that is written to",
-            honest().replace(
-                "= sum;",
-                "= sum; if (M == 1) const_cast<float*>(a)[0] = 7.0f;",
-            ),
-            VerdictKind::InputMutated,
             None,
         ),
         (
