@@ -32,7 +32,7 @@ pub struct Imported {
     pub name: String,
     /// Texts by path in the task folder.
     pub files: BTreeMap<String, String>,
-    /// What differs from the source, a sentence each.
+    /// Differences from the source, a sentence each.
     pub notes: Vec<String>,
 }
 

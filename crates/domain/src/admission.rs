@@ -40,7 +40,7 @@ pub struct Admission {
     pub results: Vec<RuleResult>,
     /// The least that each score case must move.
     pub floors: Vec<CaseFloor>,
-    /// What the author may have forgotten to state; no rule.
+    /// Advice on facts that the task does not state. It refuses nothing.
     #[serde(default)]
     pub advice: Vec<String>,
 }

@@ -14,7 +14,7 @@ use crate::rows::{RowRef, json};
 use crate::{Connection, StoreError};
 
 /// The first bytes of compressed content. No UTF-8 text begins with them, so that texts of databases
-/// before migration 12 are recognised.
+/// before migration 16 are recognised.
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// The most bases of one text.
 const MOST_BASES: usize = 4;

@@ -124,7 +124,7 @@ pub(super) struct Interpreter<'s> {
     pub layers: Vec<Layer<'s>>,
     /// Tensors that the source draws, in the order of their creation.
     pub drawn: Vec<NodeId>,
-    /// What was left out or changed.
+    /// Parts of the source that were left out or changed, a sentence each.
     pub notes: BTreeSet<String>,
     /// True while the source makes its inputs, whose types conversions choose.
     pub is_making_inputs: bool,
