@@ -41,7 +41,8 @@ pub use self::failures::{FailureCluster, FailureMember, FailureMembers, FailureP
 pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::run::{
-    BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunView,
+    BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunStateName,
+    RunView,
 };
 pub use self::steering::{
     BanRequest, BudgetRequest, CandidateRequest, ForkOrigin, ForkRequest, HintRequest,
@@ -49,7 +50,7 @@ pub use self::steering::{
 };
 pub use self::task::{
     Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,
-    TaskDefinition, TaskFile, TensorView,
+    TaskDefinition, TaskFile, TaskVersion, TensorView,
 };
 
 /// A promotion.

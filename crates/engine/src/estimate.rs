@@ -14,7 +14,10 @@ impl Engine {
     /// # Errors
     /// The task is unknown or the database fails.
     pub async fn estimate(&self, request: &RunRequest) -> Result<RunEstimate, EngineError> {
-        let past = self.store.task_runs(&request.task, None, READ_RUNS).await?;
+        let past = self
+            .store
+            .task_runs(&request.task, None, None, READ_RUNS)
+            .await?;
         Ok(RunEstimate::of(request, &past.runs))
     }
 }

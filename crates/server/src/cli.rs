@@ -8,6 +8,7 @@ mod init;
 mod kernel;
 mod number;
 mod run;
+mod runs;
 mod service;
 mod steer;
 mod sweep;
@@ -15,6 +16,7 @@ mod sweep;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
@@ -28,10 +30,11 @@ pub use self::run::{
     AskingArgs, ContextArgs, ExportRunArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs,
     ShowArgs, StyleName, SubmitArgs,
 };
+pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs};
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
-    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, WorkerCommand, WorkerDrainArgs,
-    WorkerListArgs,
+    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, TaskListArgs, TaskShowArgs, TaskUploadArgs,
+    WorkerCommand, WorkerDrainArgs, WorkerListArgs,
 };
 pub use self::steer::{Limits, SteerCommand, SteeredRun};
 pub use self::sweep::SweepArgs;
@@ -40,6 +43,11 @@ pub use self::sweep::SweepArgs;
 pub const DEFAULT_DATA: &str = ".kernelwright";
 /// Default of `--listen`.
 pub const DEFAULT_LISTEN: &str = "127.0.0.1:8787";
+
+/// Environment variable with the default of `--server`.
+pub const SERVER_VARIABLE: &str = "KERNELWRIGHT_SERVER";
+/// Environment variable with the default of `--profile`.
+pub const PROFILE_VARIABLE: &str = "KERNELWRIGHT_PROFILE";
 
 /// Default of `--author-email`.
 pub const DEFAULT_AUTHOR: &str = "kernelwright@localhost";
@@ -79,6 +87,9 @@ pub enum Command {
     Devices(DevicesArgs),
     /// Start a run, which is one search for a faster kernel, on a service.
     Run(Box<RunArgs>),
+    /// List the runs of a service, or pause, resume, finish or cancel one.
+    #[command(subcommand)]
+    Runs(RunsCommand),
     /// Show a run: its state, its candidates as a tree, its winner and the winner's commit.
     Show(ShowArgs),
     /// Give a run directions while it goes on: hints, pins, bans, limits, models, forks.
@@ -120,8 +131,8 @@ pub enum Command {
     Recording(RecordingArgs),
     /// Repeat a recorded run, with the recorded replies in the place of the models.
     Replay(ReplayArgs),
-    /// Write or check a task folder.
-    #[command(subcommand)]
+    /// Write, check or upload a task folder, or show the tasks of a service.
+    #[command(subcommand, visible_alias = "tasks")]
     Task(TaskCommand),
     /// List or check the configured language models.
     #[command(subcommand)]
@@ -137,6 +148,8 @@ pub enum Command {
     GpuCheck(GpuCheckArgs),
     /// Start a service with a local worker, run one task to its end and show the winner.
     Demo(DemoArgs),
+    /// Print a script that completes commands and options in a shell.
+    Completions(CompletionsArgs),
     /// Run as a child process of a worker.
     #[command(hide = true)]
     Role(RoleArgs),
@@ -170,14 +183,13 @@ pub struct DatabaseUrl {
 pub struct ServiceAddress {
     /// Address of the service. By default that of the service that runs in the data folder, else that
     /// of the default profile, else `http://127.0.0.1:8787`.
-    #[arg(long, value_name = "URL", env = "KERNELWRIGHT_SERVER")]
+    #[arg(long, value_name = "URL", env = SERVER_VARIABLE)]
     pub server: Option<String>,
     /// Profile of the configuration file that names the service, its token file and its authority.
     #[arg(
         long,
         value_name = "NAME",
-        env = "KERNELWRIGHT_PROFILE",
-        conflicts_with = "server"
+        env = PROFILE_VARIABLE
     )]
     pub profile: Option<String>,
     /// The token and certificate with which the command identifies.
@@ -199,6 +211,13 @@ pub struct CredentialFiles {
     /// system's authorities.
     #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_CA")]
     pub ca: Option<PathBuf>,
+}
+
+/// Arguments of `completions`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: Shell,
 }
 
 /// Arguments of `role`.

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use domain::api::{
     Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, FleetHealth,
     ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview, RunRequest,
-    RunView, SteeringEntry, Submission, TaskView, WorkerView,
+    RunStateName, RunView, SteeringEntry, Submission, TaskVersion, TaskView, WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -96,6 +96,44 @@ impl From<ClientError> for Failure {
             | ClientError::Authority
             | ClientError::Refused { .. } => Self::input(error),
             _ => Self::infrastructure(error),
+        }
+    }
+}
+
+/// The runs of a list.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunsQuery {
+    /// Only those of this task.
+    pub task: Option<String>,
+    /// Only those in this state.
+    pub state: Option<RunStateName>,
+    /// The `next` of the page before; the newest runs when absent.
+    pub cursor: Option<String>,
+    /// At most this many, 1 to 200.
+    pub limit: u32,
+}
+
+/// A change of a run's state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunChange {
+    /// Propose and lease nothing until it is resumed.
+    Pause,
+    /// Continue after a pause.
+    Resume,
+    /// Propose nothing more, and promote the best.
+    Finish,
+    /// End now.
+    Cancel,
+}
+
+impl RunChange {
+    /// The verb, which is the last part of the route.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pause => "pause",
+            Self::Resume => "resume",
+            Self::Finish => "finish",
+            Self::Cancel => "cancel",
         }
     }
 }
@@ -269,12 +307,53 @@ impl Client {
         part.map_err(|error| self.unreachable(error))
     }
 
-    /// The newest runs.
+    /// The newest version of each task.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn runs(&self) -> Result<RunPage, ClientError> {
-        self.get("runs?limit=200", "list the runs").await
+    pub async fn tasks(&self) -> Result<Vec<TaskView>, ClientError> {
+        self.get("tasks", "list the tasks").await
+    }
+
+    /// The newest version of a task.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn task(&self, name: &str) -> Result<TaskView, ClientError> {
+        let request = self.http.get(self.task_url(name, &[]));
+        self.send(request.timeout(TIMEOUT), "look at the task")
+            .await
+    }
+
+    /// The versions of a task with the runs that use each, newest first.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn task_versions(&self, name: &str) -> Result<Vec<TaskVersion>, ClientError> {
+        let request = self.http.get(self.task_url(name, &["versions"]));
+        self.send(request.timeout(TIMEOUT), "list the task's versions")
+            .await
+    }
+
+    /// A page of runs, newest first.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn runs(&self, query: &RunsQuery) -> Result<RunPage, ClientError> {
+        let mut url = match &query.task {
+            Some(task) => self.task_url(task, &["runs"]),
+            None => Url::parse(&self.url("runs")).expect("the base is an address"),
+        };
+        url.query_pairs_mut()
+            .append_pair("limit", &query.limit.to_string());
+        if let Some(state) = query.state {
+            url.query_pairs_mut().append_pair("state", state.as_str());
+        }
+        if let Some(cursor) = &query.cursor {
+            url.query_pairs_mut().append_pair("cursor", cursor);
+        }
+        self.send(self.http.get(url).timeout(TIMEOUT), "list the runs")
+            .await
     }
 
     /// One run.
@@ -286,15 +365,15 @@ impl Client {
             .await
     }
 
-    /// Lets a paused run go on.
+    /// Changes the state of a run. To repeat a change does nothing.
     ///
     /// # Errors
     /// [`ClientError`].
-    pub async fn resume(&self, run: RunId) -> Result<RunView, ClientError> {
-        let request = self
-            .http
-            .post(self.url(&format!("runs/{}/resume", run.uuid())));
-        self.send(request, "resume the run").await
+    pub async fn change_run(&self, run: RunId, change: RunChange) -> Result<RunView, ClientError> {
+        let action = change.as_str();
+        let url = self.url(&format!("runs/{}/{action}", run.uuid()));
+        self.send(self.http.post(url), &format!("{action} the run"))
+            .await
     }
 
     /// The directions that a run was given.
@@ -410,6 +489,16 @@ impl Client {
 
     fn url(&self, path: &str) -> String {
         format!("{}/api/v1/{path}", self.address())
+    }
+
+    /// A route of a task. The name is one segment of the path, however it is spelt.
+    fn task_url(&self, name: &str, rest: &[&str]) -> Url {
+        let mut url = Url::parse(&self.url("tasks")).expect("the base is an address");
+        url.path_segments_mut()
+            .expect("an http address has a path")
+            .push(name)
+            .extend(rest);
+        url
     }
 
     /// The manifest of a bundle of evidence, or one of its files.

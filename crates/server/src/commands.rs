@@ -2,6 +2,7 @@
 
 mod address;
 mod check;
+mod completions;
 mod demo;
 mod devices;
 mod eval;
@@ -19,11 +20,13 @@ mod preflight;
 mod propose;
 mod replay;
 mod run;
+mod runs;
 mod score;
 mod serve;
 mod show;
 mod steer;
 mod sweep;
+mod tasks;
 mod token;
 mod worker;
 
@@ -78,6 +81,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Token(command) => token::token(command).await,
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,
+            Command::Runs(command) => runs::runs(command).await,
             Command::Show(args) => show::show(args).await,
             Command::Steer(command) => steer::steer(command).await,
             Command::Eval(args) => eval::eval(args).await,
@@ -95,6 +99,10 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Task(TaskCommand::Init(args)) => init::init(&args),
             Command::Task(TaskCommand::Import(args)) => import::import(&args),
             Command::Task(TaskCommand::Check(args)) => check::check(args).await,
+            Command::Task(TaskCommand::List(args)) => tasks::list(args).await,
+            Command::Task(TaskCommand::Show(args)) => tasks::show(args).await,
+            Command::Task(TaskCommand::Upload(args)) => tasks::upload(args).await,
+            Command::Completions(args) => completions::completions(&args),
             Command::Model(ModelCommand::List(args)) => model::list(&args),
             Command::Model(ModelCommand::Check(args)) => model::check(args).await,
             Command::Sweep(args) => sweep::sweep(&args),

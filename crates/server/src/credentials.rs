@@ -1,7 +1,9 @@
 //! The credentials with which a command calls a service: a token, and the certificate of a private
 //! authority.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use domain::access::{Secret, SecretError, SecretKind};
@@ -13,14 +15,27 @@ pub const TOKEN: &str = "KERNELWRIGHT_TOKEN";
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// A file cannot be read.
-    #[error("read {what} {path}")]
+    #[error("read {what} {path}, which {setting} or the profile names; correct the path")]
     Unreadable {
         /// The kind of file, such as "the token file".
         what: &'static str,
+        /// The option and the variable that may name the file.
+        setting: &'static str,
         /// The file.
         path: PathBuf,
         /// The system's error.
         source: std::io::Error,
+    },
+    /// Other users may read the token file.
+    #[error(
+        "use the token file {path}: other users may read it (mode {mode:03o}), so that the token may be known to them; run `chmod 600 {path}`, and replace the token if others use this machine",
+        path = path.display()
+    )]
+    ReadableByOthers {
+        /// The file.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
     },
     /// The text is no token.
     #[error("use the token of {origin}")]
@@ -52,6 +67,7 @@ impl Credentials {
             .map(|path| {
                 fs::read(path).map_err(|source| CredentialError::Unreadable {
                     what: "the authority's certificate",
+                    setting: "--ca, KERNELWRIGHT_CA",
                     path: path.to_owned(),
                     source,
                 })
@@ -68,16 +84,31 @@ impl Credentials {
     }
 }
 
-/// Reads a token file.
+/// Reads a token file. As with keys of ssh, a file of this user that other users may read is refused.
+/// A file of another user, such as one that the system's administrator or Kubernetes provides, is not:
+/// this user cannot change its permissions.
 ///
 /// # Errors
 /// [`CredentialError`].
 pub fn read_token(path: &Path) -> Result<Secret, CredentialError> {
-    let text = fs::read_to_string(path).map_err(|source| CredentialError::Unreadable {
+    let unreadable = |source| CredentialError::Unreadable {
         what: "the token file",
+        setting: "--token-file, KERNELWRIGHT_TOKEN_FILE",
         path: path.to_owned(),
         source,
-    })?;
+    };
+    let mut file = File::open(path).map_err(unreadable)?;
+    let metadata = file.metadata().map_err(unreadable)?;
+    let own = fs::metadata("/proc/self").is_ok_and(|process| process.uid() == metadata.uid());
+    let mode = metadata.mode() & 0o777;
+    if own && metadata.is_file() && mode & 0o077 != 0 {
+        return Err(CredentialError::ReadableByOthers {
+            path: path.to_owned(),
+            mode,
+        });
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     parse(path.display().to_string(), &text)
 }
 

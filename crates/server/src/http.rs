@@ -37,7 +37,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use domain::api::{CandidateOrder, ProblemDocument};
+use domain::api::{CandidateOrder, ProblemDocument, RunStateName};
 use domain::task::MAX_BUNDLE_BYTES;
 use engine::Engine;
 use tokio_util::sync::CancellationToken;
@@ -87,7 +87,7 @@ pub struct App {
         description = "Evolves CUDA kernels and proves what it claims. Ids are accepted with or without their prefix; lists are bounded and paged by cursor; errors are problem documents (RFC 9457) with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(ProblemDocument, CandidateOrder, crate::run_export::RunExportFormat)),
+    components(schemas(ProblemDocument, CandidateOrder, RunStateName, crate::run_export::RunExportFormat)),
     modifiers(&TokenScheme),
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),
@@ -195,6 +195,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(tasks::definition))
         .routes(routes!(tasks::file))
         .routes(routes!(tasks::runs))
+        .routes(routes!(tasks::versions))
         .routes(routes!(tasks::leaderboards))
         .routes(routes!(tasks::all_leaderboards))
         .routes(routes!(compare::candidates))

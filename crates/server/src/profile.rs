@@ -21,7 +21,9 @@ pub enum ProfileError {
         source: io::Error,
     },
     /// The file is no list of profiles.
-    #[error("read the profiles of {path}; the keys of a profile are url, token_file and ca")]
+    #[error(
+        "read the profiles of {path}; its keys are `default` and, of each [profiles.NAME], `url`, `token_file` and `ca`"
+    )]
     Malformed {
         /// The file.
         path: PathBuf,

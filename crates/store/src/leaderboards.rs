@@ -1,7 +1,9 @@
 //! The runs of a task, and the best candidate of each.
 
 use crate::sql::{Flag, query_as, query_scalar};
-use domain::api::{Leaderboard, LeaderboardEntry, LeaderboardPage, RunPage, RunRequest};
+use domain::api::{
+    Leaderboard, LeaderboardEntry, LeaderboardPage, RunPage, RunRequest, RunStateName,
+};
 use domain::digest::{Digest, DigestError};
 use domain::id::{CandidateId, RunId};
 use uuid::Uuid;
@@ -38,6 +40,7 @@ impl Store {
     pub async fn task_runs(
         &self,
         task: &str,
+        state: Option<RunStateName>,
         before: Option<RunId>,
         limit: u32,
     ) -> Result<RunPage, StoreError> {
@@ -45,11 +48,13 @@ impl Store {
         newest_version(&mut view, task).await?;
         let ids: Vec<Uuid> = query_scalar(
             "SELECT r.id FROM runs r JOIN tasks t ON t.content = r.task_content \
-             WHERE t.name = $1 AND ($2 IS NULL OR r.id < $2) ORDER BY r.id DESC LIMIT $3",
+             WHERE t.name = $1 AND ($2 IS NULL OR r.id < $2) AND ($4 IS NULL OR r.state = $4) \
+             ORDER BY r.id DESC LIMIT $3",
         )
         .bind(task)
         .bind(before.map(RunId::uuid))
         .bind(i64::from(limit) + 1)
+        .bind(state.map(RunStateName::as_str))
         .fetch_all(&mut *view)
         .await
         .context("list a task's runs")?;

@@ -1,6 +1,6 @@
 //! Runs: creation, changes of state, and the time spent running.
 
-use crate::sql::{Transaction, query, query_as, query_scalar};
+use crate::sql::{Flag, Transaction, query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, ForkOrigin, PromotionTarget, RunRequest, RunState, RunView, Steer};
 use domain::digest::Digest;
@@ -309,16 +309,26 @@ impl Store {
         self.done(tx, run).await
     }
 
-    /// Asks a run to propose nothing more, to promote its champion and to complete.
+    /// Asks a run to propose nothing more, to promote its champion and to complete. A run that
+    /// completed after such a request stays as it is.
     ///
     /// # Errors
-    /// The run is unknown or over, or the database fails.
+    /// The run is unknown, or over without having been asked, or the database fails.
     pub async fn request_finish(
         &self,
         run: RunId,
         now: DateTime<Utc>,
     ) -> Result<RunView, StoreError> {
         let mut tx = self.begin().await?;
+        let asked: Option<Flag> = query_scalar("SELECT finish_requested FROM runs WHERE id = $1")
+            .bind(run.uuid())
+            .fetch_optional(&mut *tx)
+            .await
+            .context("read if the run was asked to finish")?;
+        let current = state_of(&mut tx, run).await?;
+        if asked == Some(Flag(true)) && matches!(current, RunState::Completed { .. }) {
+            return self.done(tx, run).await;
+        }
         open_state_of(&mut tx, run, "finish").await?;
         query("UPDATE runs SET finish_requested = 1, updated_at = $2 WHERE id = $1")
             .bind(run.uuid())

@@ -2,7 +2,7 @@
 
 use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
-use domain::api::TaskView;
+use domain::api::{TaskVersion, TaskView};
 use domain::digest::Digest;
 use domain::task::{Bundle, Task};
 
@@ -34,6 +34,39 @@ impl TryFrom<TaskRow> for StoredTask {
         Ok(Self {
             view: row_ref.json("view", &row.view)?,
             bundle: row_ref.json("bundle", &row.bundle)?,
+        })
+    }
+}
+
+#[derive(sqlx::FromRow)]
+struct VersionRow {
+    content: String,
+    version: String,
+    created_at: i64,
+    runs: i64,
+    open_runs: i64,
+    last_run_at: Option<i64>,
+}
+
+impl TryFrom<VersionRow> for TaskVersion {
+    type Error = StoreError;
+
+    fn try_from(row: VersionRow) -> Result<Self, StoreError> {
+        let row_ref = RowRef::new("tasks", &row.content);
+        let digest = |column, text: &str| {
+            text.parse()
+                .map_err(|error: domain::digest::DigestError| row_ref.wrong(column, error))
+        };
+        Ok(Self {
+            version: digest("version", &row.version)?,
+            content: digest("content", &row.content)?,
+            stored_at: row_ref.time("created_at", row.created_at)?,
+            runs: row_ref.number("runs", row.runs)?,
+            open_runs: row_ref.number("open_runs", row.open_runs)?,
+            last_run_at: row
+                .last_run_at
+                .map(|at| row_ref.time("last_run_at", at))
+                .transpose()?,
         })
     }
 }
@@ -110,6 +143,32 @@ impl Store {
         rows.iter()
             .map(|(content, view)| RowRef::new("tasks", content).json("view", view))
             .collect()
+    }
+
+    /// The uploads of a task that differ in any file, newest first, with the runs that use each; at
+    /// most 1,000.
+    ///
+    /// # Errors
+    /// The task is unknown or the database fails.
+    pub async fn task_versions(&self, name: &str) -> Result<Vec<TaskVersion>, StoreError> {
+        let rows: Vec<VersionRow> = query_as(
+            "SELECT t.content, t.version, t.created_at, COUNT(r.id) AS runs, \
+             COUNT(CASE WHEN r.state NOT IN ('completed', 'failed', 'cancelled') THEN 1 END) AS open_runs, \
+             MAX(r.created_at) AS last_run_at \
+             FROM tasks t LEFT JOIN runs r ON r.task_content = t.content WHERE t.name = $1 \
+             GROUP BY t.content, t.version, t.created_at ORDER BY t.created_at DESC, t.content LIMIT 1000",
+        )
+        .bind(name)
+        .fetch_all(&self.read)
+        .await
+        .context("list the versions of a task")?;
+        if rows.is_empty() {
+            return Err(StoreError::Unknown {
+                subject: "task",
+                id: name.to_owned(),
+            });
+        }
+        rows.into_iter().map(TaskVersion::try_from).collect()
     }
 
     /// The files of a task by the digest of their content.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::sql::{query_as, query_scalar};
 use domain::api::{
     BestCandidate, CandidatePage, CandidateState, CandidateSummary, Lineage, PromotionState,
-    RunPage, RunRequest, RunView,
+    RunPage, RunRequest, RunStateName, RunView,
 };
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
@@ -188,17 +188,24 @@ impl Store {
         }
     }
 
-    /// Runs older than `before`, newest first.
+    /// Runs older than `before`, newest first; those of one state if asked.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn runs(&self, before: Option<RunId>, limit: u32) -> Result<RunPage, StoreError> {
+    pub async fn runs(
+        &self,
+        state: Option<RunStateName>,
+        before: Option<RunId>,
+        limit: u32,
+    ) -> Result<RunPage, StoreError> {
         let mut view = self.view().await?;
         let ids: Vec<Uuid> = query_scalar(
-            "SELECT id FROM runs WHERE $1 IS NULL OR id < $1 ORDER BY id DESC LIMIT $2",
+            "SELECT id FROM runs WHERE ($1 IS NULL OR id < $1) AND ($3 IS NULL OR state = $3) \
+             ORDER BY id DESC LIMIT $2",
         )
         .bind(before.map(RunId::uuid))
         .bind(i64::from(limit) + 1)
+        .bind(state.map(RunStateName::as_str))
         .fetch_all(&mut *view)
         .await
         .context("list the runs")?;

@@ -126,14 +126,19 @@ impl RunState {
 
     /// The state's name without its reason.
     pub fn as_str(&self) -> &'static str {
+        self.name().as_str()
+    }
+
+    /// The state without its reason.
+    pub fn name(&self) -> RunStateName {
         match self {
-            Self::Created => "created",
-            Self::CheckingBaseline => "checking_baseline",
-            Self::Running => "running",
-            Self::Paused { .. } => "paused",
-            Self::Completed { .. } => "completed",
-            Self::Failed { .. } => "failed",
-            Self::Cancelled => "cancelled",
+            Self::Created => RunStateName::Created,
+            Self::CheckingBaseline => RunStateName::CheckingBaseline,
+            Self::Running => RunStateName::Running,
+            Self::Paused { .. } => RunStateName::Paused,
+            Self::Completed { .. } => RunStateName::Completed,
+            Self::Failed { .. } => RunStateName::Failed,
+            Self::Cancelled => RunStateName::Cancelled,
         }
     }
 }
@@ -148,6 +153,49 @@ impl fmt::Display for RunState {
             Self::Completed { reason } => write!(f, "completed: {reason}"),
             Self::Failed { reason } => write!(f, "failed: {reason}"),
             Self::Cancelled => f.write_str("cancelled"),
+        }
+    }
+}
+
+/// The state of a run without its reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+#[expect(
+    missing_docs,
+    reason = "each is documented at the state of the same name"
+)]
+pub enum RunStateName {
+    Created,
+    CheckingBaseline,
+    Running,
+    Paused,
+    Completed,
+    Failed,
+    Cancelled,
+}
+
+impl RunStateName {
+    /// All names, in the order in which a run may reach them.
+    pub const ALL: [Self; 7] = [
+        Self::Created,
+        Self::CheckingBaseline,
+        Self::Running,
+        Self::Paused,
+        Self::Completed,
+        Self::Failed,
+        Self::Cancelled,
+    ];
+
+    /// The name as the wire and the database carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::CheckingBaseline => "checking_baseline",
+            Self::Running => "running",
+            Self::Paused => "paused",
+            Self::Completed => "completed",
+            Self::Failed => "failed",
+            Self::Cancelled => "cancelled",
         }
     }
 }

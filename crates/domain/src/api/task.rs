@@ -58,6 +58,23 @@ pub struct TaskDefinition {
     pub files: Vec<TaskFile>,
 }
 
+/// Files that were stored under a task's name, with the runs that use them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskVersion {
+    /// Digest of what defines the right answer. Uploads that differ in other files share it.
+    pub version: Digest,
+    /// Digest of all files.
+    pub content: Digest,
+    /// The time of the last upload.
+    pub stored_at: DateTime<Utc>,
+    /// Runs that use these files.
+    pub runs: u32,
+    /// Those of them that are not over.
+    pub open_runs: u32,
+    /// The time at which the newest of them was created.
+    pub last_run_at: Option<DateTime<Utc>>,
+}
+
 /// A dim: one value, or a range.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct Dim {

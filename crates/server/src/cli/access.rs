@@ -39,6 +39,9 @@ pub struct TokenCreateArgs {
     /// Write the token to this new file, which only its owner can read, instead of printing it.
     #[arg(long, value_name = "FILE")]
     pub output: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
@@ -66,6 +69,9 @@ pub struct TokenListArgs {
 pub struct TokenRevokeArgs {
     /// Id or name of the token.
     pub token: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,

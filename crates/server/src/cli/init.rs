@@ -36,6 +36,9 @@ pub struct InitArgs {
     /// Dynamic shared memory of a block, bytes. By default as in the file's launch.
     #[arg(long, value_name = "EXPRESSION", value_parser = expression)]
     pub shared: Option<Expr>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// One to three extents of a grid or a block.

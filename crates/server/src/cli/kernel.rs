@@ -43,6 +43,9 @@ pub enum EvidenceCommand {
 pub struct FetchArgs {
     /// Digest of the bundle, 64 hexadecimal digits, as the evaluation names it.
     pub digest: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The service that has the bundle, and the data folder that it goes to.
     #[command(flatten)]
     pub service: ServiceAddress,

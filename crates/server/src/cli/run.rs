@@ -208,6 +208,9 @@ impl From<StyleName> for PromptStyle {
 pub struct ShowArgs {
     /// Id of the run.
     pub run: RunId,
+    /// Print JSON: the run, its lineage and the winner.
+    #[arg(long)]
+    pub json: bool,
     /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,
@@ -274,6 +277,9 @@ pub struct ExportRunArgs {
     /// File to write. It must not exist. By default `run-ID.EXTENSION` in the working folder.
     #[arg(long, value_name = "FILE")]
     pub to: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,

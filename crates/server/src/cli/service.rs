@@ -96,6 +96,9 @@ pub struct WorkerListArgs {
 pub struct WorkerDrainArgs {
     /// Id of the worker, or its name, which drains every worker of this name.
     pub worker: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The service.
     #[command(flatten)]
     pub service: ServiceAddress,
@@ -141,7 +144,7 @@ pub struct DevicesArgs {
     pub service: ServiceAddress,
 }
 
-/// Commands for a task folder.
+/// Commands for tasks: folders on this machine, and the tasks of a service.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum TaskCommand {
     /// Write a task folder from an existing .cu file, and say what was guessed.
@@ -150,6 +153,49 @@ pub enum TaskCommand {
     Import(ImportArgs),
     /// Check that a task folder can be used for runs, and name every defect with its place.
     Check(CheckArgs),
+    /// List the tasks of a service.
+    List(TaskListArgs),
+    /// Show a task of a service: its versions, and the runs that use each.
+    Show(TaskShowArgs),
+    /// Upload a task folder to a service.
+    Upload(TaskUploadArgs),
+}
+
+/// Arguments of `task list`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct TaskListArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `task show`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct TaskShowArgs {
+    /// Name of the task.
+    pub name: String,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `task upload`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct TaskUploadArgs {
+    /// Folder of the task.
+    pub dir: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
 }
 
 /// Arguments of `task check`.

@@ -32,4 +32,7 @@ pub struct SweepArgs {
     /// Write the evaluated configurations in order to this file, in the T4 format.
     #[arg(long, value_name = "FILE")]
     pub t4: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }

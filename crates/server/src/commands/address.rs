@@ -1,6 +1,8 @@
 //! The address of the service that a command uses, and what it needs to talk to it.
 
-use crate::cli::{CredentialFiles, DEFAULT_LISTEN, ServiceAddress};
+use crate::cli::{
+    CredentialFiles, DEFAULT_LISTEN, PROFILE_VARIABLE, SERVER_VARIABLE, ServiceAddress,
+};
 use crate::client::Client;
 use crate::credentials::Credentials;
 use crate::data::Data;
@@ -24,10 +26,10 @@ pub(super) fn client(address: &ServiceAddress) -> Result<Client, Failure> {
         token_file: None,
         ca: None,
     };
-    let service = match (&address.server, &address.profile) {
-        (Some(url), _) => Some(at(url.clone())),
-        (None, Some(name)) => find(Some(name))?,
-        (None, None) => match in_folder() {
+    let service = match named(address)? {
+        Named::Address(url) => Some(at(url.to_owned())),
+        Named::Profile(name) => find(Some(name))?,
+        Named::Nothing => match in_folder() {
             Some(url) => Some(at(url)),
             None => find(None)?,
         },
@@ -39,6 +41,36 @@ pub(super) fn client(address: &ServiceAddress) -> Result<Client, Failure> {
         ca: given.ca.clone().or(service.ca),
     };
     Ok(Client::with(&service.url, &credentials(&files)?)?)
+}
+
+/// The way in which a command names its service.
+enum Named<'a> {
+    Address(&'a str),
+    Profile(&'a str),
+    Nothing,
+}
+
+/// An option has precedence over a variable, so that one call may ask another service than the others of
+/// a shell.
+fn named(address: &ServiceAddress) -> Result<Named<'_>, Failure> {
+    let (url, name) = match (&address.server, &address.profile) {
+        (Some(url), Some(name)) => (url, name),
+        (Some(url), None) => return Ok(Named::Address(url)),
+        (None, Some(name)) => return Ok(Named::Profile(name)),
+        (None, None) => return Ok(Named::Nothing),
+    };
+    let is_set_to = |variable, value: &str| std::env::var(variable).is_ok_and(|set| set == value);
+    match (
+        is_set_to(SERVER_VARIABLE, url),
+        is_set_to(PROFILE_VARIABLE, name),
+    ) {
+        (false, true) => Ok(Named::Address(url)),
+        (true, false) => Ok(Named::Profile(name)),
+        _ => Err(Failure::input(anyhow::anyhow!(
+            "choose the service: the address {url} and the profile {name:?} name two; leave out \
+             --server ({SERVER_VARIABLE}) or --profile ({PROFILE_VARIABLE})"
+        ))),
+    }
 }
 
 /// Reads the files with which a command identifies.

@@ -15,7 +15,7 @@ use super::serve::{self, Protection, Service, Setup};
 use super::{preflight, run, show};
 use crate::bundle;
 use crate::cli::{DEFAULT_AUTHOR, DEFAULT_LISTEN, DemoArgs};
-use crate::client::Client;
+use crate::client::{Client, RunChange, RunsQuery};
 use crate::credentials::Credentials;
 use crate::data::Data;
 use crate::http::guard;
@@ -120,14 +120,20 @@ async fn find_or_launch(
     task: &TaskView,
 ) -> Result<RunView, Failure> {
     if !args.new {
-        let runs = client.runs().await?.runs;
+        let runs = client
+            .runs(&RunsQuery {
+                limit: 200,
+                ..RunsQuery::default()
+            })
+            .await?
+            .runs;
         let known = runs.into_iter().find(|run| {
             run.name == NAME && run.task == task.name && run.task_version == task.version
         });
         match known {
             Some(run) if matches!(run.state, RunState::Paused { .. }) => {
                 eprintln!("resuming the paused run");
-                return Ok(client.resume(run.id).await?);
+                return Ok(client.change_run(run.id, RunChange::Resume).await?);
             }
             Some(run) => {
                 eprintln!(

@@ -81,11 +81,16 @@ async fn fetch(args: &FetchArgs) -> Ending {
             .map_err(Failure::infrastructure)?;
     }
     let found = Evidence::open(data.root(), digest).map_err(Failure::infrastructure)?;
-    print(&format!(
-        "evidence   {}\nin         {}\n",
-        found.digest,
-        plain(&found.folder.display().to_string())
-    ))?;
+    let folder = found.folder.display().to_string();
+    if args.json {
+        print_json(&serde_json::json!({ "digest": found.digest, "folder": folder }))?;
+    } else {
+        print(&format!(
+            "evidence   {}\nin         {}\n",
+            found.digest,
+            plain(&folder)
+        ))?;
+    }
     Ok(Outcome::Accepted)
 }
 

@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use tempfile::NamedTempFile;
 
 use super::address;
-use super::follow::print;
+use super::follow::{print, print_json};
 use crate::cli::ExportRunArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 
@@ -38,6 +38,10 @@ pub(super) async fn export_run(args: ExportRunArgs) -> Ending {
     file.persist_noclobber(&to)
         .with_context(|| format!("write {name}"))
         .map_err(Failure::infrastructure)?;
-    print(&format!("wrote      {name} ({bytes} bytes)\n"))?;
+    if args.json {
+        print_json(&serde_json::json!({ "file": name, "bytes": bytes }))?;
+    } else {
+        print(&format!("wrote      {name} ({bytes} bytes)\n"))?;
+    }
     Ok(Outcome::Accepted)
 }

@@ -27,9 +27,14 @@ pub(super) async fn drain(args: WorkerDrainArgs) -> Ending {
         Ok(id) => vec![id],
         Err(_) => named(&client.workers().await?, &args.worker)?,
     };
-    for id in drained {
-        client.drain(id).await?;
-        print(&format!("drained {id}; it leaves once it has reported\n"))?;
+    for id in &drained {
+        client.drain(*id).await?;
+        if !args.json {
+            print(&format!("drained {id}; it leaves once it has reported\n"))?;
+        }
+    }
+    if args.json {
+        print_json(&serde_json::json!({ "drained": drained }))?;
     }
     Ok(Outcome::Accepted)
 }

@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use convert::init::{Answers, NewTask, Request, create_task};
 use domain::task::{Bundle, Task};
+use serde_json::json;
 
-use super::follow::print;
+use super::follow::{print, print_json};
 use crate::cli::InitArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 
@@ -59,7 +60,17 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         Failure::input(anyhow!(message))
     })?;
     write_folder(&folder, &task.files).map_err(Failure::input)?;
-    print(&report(&args.file, &folder, &task))?;
+    if args.json {
+        let guesses = task.guesses.iter();
+        let guesses = guesses.map(|guess| json!({ "line": guess.line, "text": guess.text }));
+        print_json(&json!({
+            "folder": folder,
+            "guesses": guesses.collect::<Vec<_>>(),
+            "next": task.next,
+        }))?;
+    } else {
+        print(&report(&args.file, &folder, &task))?;
+    }
     Ok(Outcome::Accepted)
 }
 

@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use domain::api::RunView;
+use domain::api::{CandidateDetail, Lineage, RunView};
+use serde::Serialize;
 
 use super::address;
-use super::follow::print;
+use super::follow::{print, print_json};
 use super::run::outcome;
 use crate::cli::ShowArgs;
 use crate::client::Client;
@@ -17,10 +18,26 @@ use crate::tree;
 /// Width of the lineage where the terminal's is not known, characters.
 const WIDTH: usize = 140;
 
+/// The result of `show`.
+#[derive(Serialize)]
+struct Shown<'a> {
+    run: &'a RunView,
+    lineage: Lineage,
+    winner: Option<CandidateDetail>,
+}
+
 pub(super) async fn show(args: ShowArgs) -> Ending {
     let client = address::client(&args.service)?;
     let run = client.run(args.run).await?;
-    print(&report(&client, &run).await?)?;
+    if args.json {
+        print_json(&Shown {
+            lineage: client.lineage(run.id).await?,
+            winner: winner(&client, &run).await?,
+            run: &run,
+        })?;
+    } else {
+        print(&report(&client, &run).await?)?;
+    }
     Ok(if run.state.is_over() {
         outcome(&run)
     } else {
@@ -28,13 +45,18 @@ pub(super) async fn show(args: ShowArgs) -> Ending {
     })
 }
 
+/// The best candidate with everything that is known of it.
+async fn winner(client: &Client, run: &RunView) -> Result<Option<CandidateDetail>, Failure> {
+    Ok(match &run.best {
+        Some(best) => Some(client.candidate(best.candidate).await?),
+        None => None,
+    })
+}
+
 /// Renders a run for a terminal: state, candidates as a tree, and winner.
 pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Failure> {
     let lineage = client.lineage(run.id).await?;
-    let winner = match &run.best {
-        Some(best) => Some(client.candidate(best.candidate).await?),
-        None => None,
-    };
+    let winner = winner(client, run).await?;
     let mut text = format!(
         "\n{} on {}: {}\n",
         plain(&run.name),

@@ -8,8 +8,9 @@ use anyhow::{Context as _, anyhow};
 use domain::recorded::Recording;
 use domain::tuner::{Outcome as Evaluated, Point, Tuner};
 use flate2::read::MultiGzDecoder;
+use serde_json::{Value, json};
 
-use super::follow::print;
+use super::follow::{print, print_json};
 use crate::cli::SweepArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal;
@@ -32,7 +33,11 @@ pub(super) fn sweep(args: &SweepArgs) -> Ending {
     let recording = Recording::parse(&name, &text)
         .map_err(|problem| Failure::input(anyhow!("read the recording {problem}")))?;
     let asked = search(&recording, args);
-    print(&report(&recording, args, &asked))?;
+    if args.json {
+        print_json(&summary(&recording, args, &asked))?;
+    } else {
+        print(&report(&recording, args, &asked))?;
+    }
     if let Some(path) = &args.t4 {
         fs::write(path, format!("{}\n", recording.to_t4(&asked)))
             .with_context(|| format!("write {}", path.display()))
@@ -76,6 +81,34 @@ fn search(recording: &Recording, args: &SweepArgs) -> Vec<Point> {
         asked.push(point);
     }
     asked
+}
+
+/// The counts of a search with the fastest configuration that it found.
+fn summary(recording: &Recording, args: &SweepArgs, asked: &[Point]) -> Value {
+    let valid = asked
+        .iter()
+        .filter_map(|point| match recording.outcome(*point) {
+            Evaluated::Valid(ms) => Some((*point, ms)),
+            Evaluated::Invalid => None,
+        });
+    let valid = valid.collect::<Vec<_>>();
+    let best = valid
+        .iter()
+        .min_by(|left, right| left.1.total_cmp(&right.1));
+    json!({
+        "kernel": recording.kernel,
+        "device": recording.device,
+        "configurations": recording.space().len(),
+        "strategy": args.strategy.as_str(),
+        "seed": args.seed,
+        "evaluations": asked.len(),
+        "failed": asked.len() - valid.len(),
+        "optimum_ms": recording.optimum_ms(),
+        "best": best.map(|(point, ms)| json!({
+            "configuration": recording.describe(*point),
+            "ms": ms,
+        })),
+    })
 }
 
 /// A line for every evaluation that found a faster configuration, and a summary.

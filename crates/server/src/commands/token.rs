@@ -9,6 +9,7 @@ use anyhow::Context;
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::access::TokenView;
 use engine::{Clock as _, SystemClock};
+use serde::Serialize;
 use store::{NewToken, Store, StoreError};
 
 use super::follow::{print, print_json};
@@ -24,6 +25,16 @@ pub(super) async fn token(command: TokenCommand) -> Ending {
         TokenCommand::List(args) => list(&args).await,
         TokenCommand::Revoke(args) => revoke(&args).await,
     }
+}
+
+/// The result of `token create`.
+#[derive(Serialize)]
+struct Created<'a> {
+    #[serde(flatten)]
+    view: &'a TokenView,
+    /// The token itself, unless it was written to a file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    secret: Option<&'a str>,
 }
 
 async fn create(args: &TokenCreateArgs) -> Ending {
@@ -45,12 +56,20 @@ async fn create(args: &TokenCreateArgs) -> Ending {
         .map_err(failure)?;
     store.close().await;
     let text = format!("{}\n", secret.reveal());
-    match file {
-        Some(mut file) => file
-            .write_all(text.as_bytes())
+    let printed = file.is_none();
+    if let Some(mut file) = file {
+        file.write_all(text.as_bytes())
             .context("write the token")
-            .map_err(Failure::infrastructure)?,
-        None => print(&text)?,
+            .map_err(Failure::infrastructure)?;
+    }
+    if args.json {
+        let secret = printed.then(|| secret.reveal());
+        print_json(&Created {
+            view: &view,
+            secret,
+        })?;
+    } else if printed {
+        print(&text)?;
     }
     eprintln!(
         "{} {}: scope {}, {}; it is stored nowhere else",
@@ -86,11 +105,12 @@ async fn revoke(args: &TokenRevokeArgs) -> Ending {
         .await
         .map_err(failure)?;
     store.close().await;
-    print(&format!(
-        "revoked {} {}\n",
-        revoked.id,
-        plain(&revoked.name)
-    ))?;
+    if args.json {
+        print_json(&revoked)?;
+    } else {
+        let name = plain(&revoked.name);
+        print(&format!("revoked {} {name}\n", revoked.id))?;
+    }
     Ok(Outcome::Accepted)
 }
 

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::api::{
     Brief, Curve, Lineage, LineageColumns, LineageGenerations, PromotionView, RunPage, RunRequest,
-    RunView,
+    RunStateName, RunView,
 };
 use domain::id::RunId;
 use serde::Deserialize;
@@ -37,6 +37,8 @@ pub struct RunFilter {
     cursor: Option<String>,
     /// At most this many, 1 to 200; 50 when absent.
     limit: Option<u32>,
+    /// Only those in this state; of any state when absent.
+    pub(super) state: Option<RunStateName>,
 }
 
 impl RunFilter {
@@ -131,7 +133,8 @@ pub async fn list(
     Parameters(filter): Parameters<RunFilter>,
 ) -> Result<Json<RunPage>, ApiError> {
     let (before, limit) = filter.window()?;
-    Ok(Json(app.engine.store().runs(before, limit).await?))
+    let store = app.engine.store();
+    Ok(Json(store.runs(filter.state, before, limit).await?))
 }
 
 /// One run.

@@ -5,7 +5,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
-use domain::api::{Leaderboard, LeaderboardPage, RunPage, TaskDefinition, TaskView};
+use domain::api::{Leaderboard, LeaderboardPage, RunPage, TaskDefinition, TaskVersion, TaskView};
 use domain::task::{Bundle, Task};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -150,6 +150,22 @@ pub async fn file(
     Ok((headers, text))
 }
 
+/// The uploads of a task that differ in any file, newest first, with the runs that use each.
+#[utoipa::path(
+    get,
+    path = "/tasks/{name}/versions",
+    tag = "tasks",
+    security(("token" = ["viewer"])),
+    params(("name" = String, Path, description = "The task's name")),
+    responses((status = 200, body = [TaskVersion]), AnyProblem)
+)]
+pub async fn versions(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<TaskVersion>>, ApiError> {
+    Ok(Json(app.engine.store().task_versions(&name).await?))
+}
+
 /// Runs of a task, of all its versions, newest first.
 #[utoipa::path(
     get,
@@ -166,7 +182,8 @@ pub async fn runs(
 ) -> Result<Json<RunPage>, ApiError> {
     let (before, limit) = filter.window()?;
     let store = app.engine.store();
-    Ok(Json(store.task_runs(&name, before, limit).await?))
+    let runs = store.task_runs(&name, filter.state, before, limit);
+    Ok(Json(runs.await?))
 }
 
 /// The leaderboards of a task's newest version: for each device and kind of time the best candidate

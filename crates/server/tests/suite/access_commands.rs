@@ -1,14 +1,17 @@
 //! Tokens, TLS and profiles through the program itself.
 
+use std::fs::Permissions;
 use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
 use domain::access::TokenView;
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::authority::Authority;
+use crate::fixtures::task;
 
 /// The program in a folder of its own, without settings of whoever runs the tests.
 struct Folder(TempDir);
@@ -56,6 +59,11 @@ impl Folder {
             "{arguments:?}: {output:?}"
         );
         String::from_utf8(output.stderr).unwrap()
+    }
+
+    fn succeed_json(&self, arguments: &[&str]) -> Value {
+        let text = self.succeed(&[arguments, &["--json"]].concat());
+        serde_json::from_str(&text).unwrap()
     }
 
     fn create_token(&self, name: &str, scope: &str) -> String {
@@ -206,10 +214,40 @@ fn commands_reach_a_service_over_tls_with_their_token() {
     let profile =
         format!("[profiles.team]\nurl = {url:?}\ntoken_file = \"bob.token\"\nca = \"ca.pem\"\n");
     std::fs::write(&config, profile).unwrap();
-    let mut by_profile = folder.command(&["worker", "list", "--json", "--profile", "team"]);
-    let output = by_profile.env("KERNELWRIGHT_CONFIG", &config).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let asked = |arguments: &[&str], variables: &[(&str, &str)]| {
+        let mut command = folder.command(&[&["worker", "list", "--json"], arguments].concat());
+        command.env("KERNELWRIGHT_CONFIG", &config);
+        let output = command.envs(variables.iter().copied()).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), message)
+    };
+    let nowhere = "http://127.0.0.1:1";
+    let (server, profile) = ("KERNELWRIGHT_SERVER", "KERNELWRIGHT_PROFILE");
+    assert_eq!(asked(&["--profile", "team"], &[]).0, Some(0));
+    assert_eq!(asked(&[], &[(profile, "team")]).0, Some(0));
+    // An option has precedence over the other option's variable; two of a kind contradict each other.
+    assert_eq!(
+        asked(&["--profile", "team"], &[(server, nowhere)]).0,
+        Some(0)
+    );
+    let (code, message) = asked(&["--server", nowhere], &[(profile, "team")]);
+    assert_eq!(code, Some(3), "{message}");
+    assert!(message.contains(nowhere), "{message}");
+    for (arguments, variables) in [
+        (&["--server", nowhere, "--profile", "team"][..], &[][..]),
+        (&[], &[(server, nowhere), (profile, "team")]),
+    ] {
+        let (code, message) = asked(arguments, variables);
+        assert_eq!(code, Some(2), "{message}");
+        assert!(message.contains("leave out --server"), "{message}");
+    }
+    let moved = folder.path("moved.token");
+    std::fs::rename(&viewer, &moved).unwrap();
+    let (code, message) = asked(&["--profile", "team"], &[]);
+    assert_eq!(code, Some(2), "{message}");
+    let named = message.contains(&viewer) && message.contains("the profile");
+    assert!(named, "{message}");
+    std::fs::rename(&moved, &viewer).unwrap();
 
     folder.succeed(&["token", "revoke", "bob"]);
     let revoked = folder.fail(2, &given);
@@ -230,10 +268,101 @@ fn a_token_is_not_sent_as_plain_text_to_other_machines() {
     ];
     let error = folder.fail(2, &arguments);
     assert!(error.contains("use an https:// address"), "{error}");
+    std::fs::set_permissions(&token, Permissions::from_mode(0o640)).unwrap();
+    let error = folder.fail(2, &arguments);
+    let advised = error.contains("mode 640") && error.contains(&format!("chmod 600 {token}"));
+    assert!(advised, "{error}");
+    std::fs::set_permissions(&token, Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&token, "something else").unwrap();
     let error = folder.fail(2, &arguments);
     assert!(
         error.contains("bob.token") && error.contains("hexadecimal digits"),
         "{error}"
     );
+}
+
+/// The data folder names the service, which asks for no token.
+#[test]
+fn tasks_and_runs_are_managed_from_the_command_line() {
+    let folder = Folder::new();
+    let _service = Service::start(&folder, &[]);
+    for (name, text) in task().files {
+        let file = folder.path(&format!("scale/{name}"));
+        std::fs::create_dir_all(Path::new(&file).parent().unwrap()).unwrap();
+        std::fs::write(file, text).unwrap();
+    }
+    assert!(folder.succeed(&["task", "list"]).contains("task upload"));
+    let uploaded = folder.succeed_json(&["task", "upload", "scale"]);
+    assert_eq!(folder.succeed_json(&["tasks", "list"])[0], uploaded);
+    let start = ["run", "scale", "--method", "external", "--name"];
+    let runs = ["one", "two", "three"].map(|name| {
+        let run = folder.succeed_json(&[&start[..], &[name]].concat());
+        run["id"].as_str().unwrap().to_owned()
+    });
+    let shown = folder.succeed_json(&["task", "show", "scale"]);
+    assert_eq!(shown["task"]["version"], uploaded["version"]);
+    assert_eq!(shown["versions"][0]["open_runs"], 3);
+    let text = folder.succeed(&["task", "show", "scale"]);
+    assert!(text.contains("Doubles a vector"), "{text}");
+    let unknown = folder.fail(2, &["task", "show", "sca/le?"]);
+    assert!(unknown.contains("sca/le?"), "{unknown}");
+
+    let one = runs[0].as_str();
+    for (change, state) in [
+        ("pause", "paused"),
+        ("pause", "paused"),
+        ("resume", "created"),
+        ("resume", "created"),
+        ("cancel", "cancelled"),
+        ("cancel", "cancelled"),
+    ] {
+        let run = folder.succeed_json(&["runs", change, one]);
+        let now = run["state"]["state"].as_str().unwrap();
+        // Between two commands the engine may have begun with the baseline.
+        let expected = now == state || (state, now) == ("created", "checking_baseline");
+        assert!(expected, "{change}: {now}");
+    }
+    let over = folder.fail(2, &["runs", "pause", one]);
+    assert!(
+        over.contains("pause run") && over.contains("it is cancelled"),
+        "{over}"
+    );
+    let text = folder.succeed(&["runs", "finish", &runs[1]]);
+    assert!(text.contains(&runs[1]), "{text}");
+
+    let listed = |arguments: &[&str]| {
+        let page = folder.succeed_json(&[&["runs", "list"], arguments].concat());
+        let ids = page["runs"].as_array().unwrap().iter();
+        let ids = ids.map(|run| run["id"].as_str().unwrap().to_owned());
+        (
+            ids.collect::<Vec<_>>(),
+            page["next"].as_str().map(str::to_owned),
+        )
+    };
+    let newest_first = runs.iter().rev().cloned().collect::<Vec<_>>();
+    assert_eq!(listed(&["--task", "scale"]), (newest_first.clone(), None));
+    let (page, next) = listed(&["--limit", "2"]);
+    assert_eq!(page, newest_first[..2]);
+    assert_eq!(listed(&["--cursor", &next.unwrap()]).0, newest_first[2..]);
+    assert_eq!(listed(&["--state", "cancelled"]).0, [one]);
+    let text = folder.succeed(&["runs", "list", "--state", "cancelled"]);
+    assert!(text.contains(one) && text.contains("one"), "{text}");
+    folder.fail(2, &["runs", "list", "--task", "nothing"]);
+    folder.fail(2, &["runs", "list", "--state", "asleep"]);
+    let shown = folder.run(&["show", one, "--json"]);
+    let shown: Value = serde_json::from_slice(&shown.stdout).unwrap();
+    assert_eq!(shown["run"]["id"], one);
+    assert!(shown["lineage"]["nodes"].is_array(), "{shown}");
+}
+
+#[test]
+fn shells_get_scripts_that_complete_commands() {
+    let folder = Folder::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = folder.succeed(&["completions", shell]);
+        let complete = ["kernelwright", "runs", "profile", "checking_baseline"];
+        for word in complete {
+            assert!(script.contains(word), "{shell} lacks {word}");
+        }
+    }
 }

@@ -57,13 +57,16 @@ async fn the_runs_of_a_task_are_paged_newest_first() {
     }
     made.sort();
     made.reverse();
-    let first = lab.store.task_runs("fill", None, 2).await.unwrap();
+    let first = lab.store.task_runs("fill", None, None, 2).await.unwrap();
     let before = first.next.map(|next| next.parse().unwrap());
-    let second = lab.store.task_runs("fill", before, 2).await.unwrap();
+    let second = lab.store.task_runs("fill", None, before, 2).await.unwrap();
     let seen = first.runs.iter().chain(&second.runs).map(|run| run.id);
     assert_eq!(seen.collect::<Vec<_>>(), made);
     assert_eq!(second.next, None);
-    lab.store.task_runs("nothing", None, 2).await.unwrap_err();
+    lab.store
+        .task_runs("nothing", None, None, 2)
+        .await
+        .unwrap_err();
 }
 
 #[tokio::test]

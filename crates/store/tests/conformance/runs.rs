@@ -26,7 +26,7 @@ async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
     assert_eq!(made.run, again.run);
     let refused = lab.store.create_run(new(&other), at(9)).await.unwrap_err();
     assert!(matches!(refused, StoreError::KeyReused { .. }), "{refused}");
-    assert_eq!(lab.store.runs(None, 10).await.unwrap().runs.len(), 1);
+    assert_eq!(lab.store.runs(None, None, 10).await.unwrap().runs.len(), 1);
 }
 
 #[tokio::test]
@@ -110,6 +110,19 @@ async fn a_run_that_is_over_cannot_be_moved() {
     let cancelled = lab.store.cancel(run, at(6)).await.unwrap();
     let reason = StopReason::Exhausted;
     assert_eq!(cancelled.state, RunState::Completed { reason });
+}
+
+#[tokio::test]
+async fn a_run_that_finished_on_request_can_be_asked_again() {
+    let lab = Lab::new().await;
+    let (run, _, _) = lab.running(5).await;
+    lab.store.request_finish(run, at(5)).await.unwrap();
+    lab.store.request_finish(run, at(5)).await.unwrap();
+    let reason = StopReason::Requested;
+    lab.store.finish(run, reason, None, at(6)).await.unwrap();
+    let again = lab.store.request_finish(run, at(7)).await.unwrap();
+    assert_eq!(again.state, RunState::Completed { reason });
+    assert_eq!(again.updated_at, at(6));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Views for clients, page by page.
 
-use domain::api::EventKind;
+use domain::api::{EventKind, RunStateName};
 use domain::task::Task;
 use domain::verdict::{Verdict, VerdictKind};
 
@@ -19,12 +19,45 @@ async fn runs_are_paged_newest_first() {
     let mut seen = Vec::new();
     let mut before = None;
     loop {
-        let page = lab.store.runs(before, 2).await.unwrap();
+        let page = lab.store.runs(None, before, 2).await.unwrap();
         seen.extend(page.runs.iter().map(|run| run.id));
         let Some(next) = page.next else { break };
         before = Some(next.parse().unwrap());
     }
     assert_eq!(seen, made);
+    lab.store.pause(made[3], "lunch", at(5)).await.unwrap();
+    let paused = Some(RunStateName::Paused);
+    let page = lab.store.runs(paused, None, 2).await.unwrap();
+    let ids = page.runs.iter().map(|run| run.id).collect::<Vec<_>>();
+    assert_eq!((ids, page.next), (vec![made[3]], None));
+    let of_task = lab.store.task_runs("fill", paused, None, 2).await.unwrap();
+    assert_eq!(of_task.runs[0].id, made[3]);
+    assert_eq!(of_task.runs.len(), 1);
+}
+
+#[tokio::test]
+async fn the_versions_of_a_task_name_the_runs_that_use_them() {
+    let lab = Lab::new().await;
+    let first = lab.run(5).await;
+    lab.run(5).await;
+    lab.store.cancel(first, at(5)).await.unwrap();
+    let mut other = bundle();
+    other
+        .files
+        .insert("context.md".to_owned(), "Other advice.\n".to_owned());
+    let task = Task::load(&other).unwrap();
+    let newest = lab.store.put_task(&task, &other, at(9)).await.unwrap();
+    let versions = lab.store.task_versions("fill").await.unwrap();
+    let counts = versions
+        .iter()
+        .map(|version| (version.runs, version.open_runs));
+    assert_eq!(counts.collect::<Vec<_>>(), [(0, 0), (2, 1)]);
+    assert_eq!(versions[0].version, newest.version);
+    assert_eq!(versions[0].stored_at, at(9));
+    assert_ne!(versions[0].content, versions[1].content);
+    assert_eq!(versions[0].last_run_at, None);
+    assert!(versions[1].last_run_at.is_some());
+    lab.store.task_versions("nothing").await.unwrap_err();
 }
 
 #[tokio::test]

@@ -195,6 +195,14 @@ async fn runs_come_newest_first_and_in_pages() {
         path = format!("/api/v1/runs?limit=2&cursor={next}");
     }
     assert_eq!(seen, runs);
+    let pause = format!("/api/v1/runs/{}/pause", runs[1].uuid());
+    service.post(&pause, &()).await;
+    for list in ["/api/v1/runs", "/api/v1/tasks/scale/runs"] {
+        let page: RunPage = service.get(&format!("{list}?state=paused")).await.read();
+        assert_eq!((page.runs.len(), page.runs[0].id), (1, runs[1]), "{list}");
+        let wrong = service.get(&format!("{list}?state=asleep")).await;
+        assert_eq!(wrong.status, StatusCode::BAD_REQUEST, "{list}");
+    }
 }
 
 #[tokio::test]

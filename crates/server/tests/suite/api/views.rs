@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 use domain::api::{
     CandidateComparison, CandidateDetail, CandidatePage, Fleet, Leaderboard, LeaderboardPage,
-    RunComparison, RunEstimate, RunPage, TaskDefinition, WorkerState,
+    RunComparison, RunEstimate, RunPage, TaskDefinition, TaskVersion, WorkerState,
 };
 use domain::verdict::{Diagnostic, Severity, Verdict};
 use insta::assert_snapshot;
@@ -62,7 +62,9 @@ async fn a_tasks_runs_and_leaderboards_name_the_best_of_each_run() {
     assert!((boards[0].entries[0].speedup - 2.0).abs() < 1e-9);
     let all: LeaderboardPage = service.get("/api/v1/leaderboards").await.read();
     assert_eq!((all.boards, all.next), (boards, None));
-    for path in ["runs", "leaderboards", "definition"] {
+    let versions: Vec<TaskVersion> = service.get("/api/v1/tasks/scale/versions").await.read();
+    assert_eq!((versions.len(), versions[0].open_runs), (1, 1));
+    for path in ["runs", "leaderboards", "definition", "versions"] {
         let unknown = service.get(&format!("/api/v1/tasks/nothing/{path}")).await;
         assert_eq!(unknown.status, StatusCode::NOT_FOUND, "{path}");
     }

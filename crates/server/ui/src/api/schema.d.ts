@@ -950,6 +950,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{name}/versions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** The uploads of a task that differ in any file, newest first, with the runs that use each. */
+        get: operations["get_tasks_name_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workers": {
         parameters: {
             query?: never;
@@ -3831,6 +3848,11 @@ export interface components {
             /** @enum {string} */
             state: "cancelled";
         };
+        /**
+         * @description The state of a run without its reason.
+         * @enum {string}
+         */
+        RunStateName: "created" | "checking_baseline" | "running" | "paused" | "completed" | "failed" | "cancelled";
         /** @description A run as lists and its page show it. */
         RunView: {
             best?: components["schemas"]["Best"] | null;
@@ -4312,6 +4334,33 @@ export interface components {
             bytes: number;
             /** @description Path in the task's folder. */
             path: string;
+        };
+        /** @description Files that were stored under a task's name, with the runs that use them. */
+        TaskVersion: {
+            /** @description Digest of all files. */
+            content: components["schemas"]["Digest"];
+            /**
+             * Format: date-time
+             * @description The time at which the newest of them was created.
+             */
+            last_run_at?: string | null;
+            /**
+             * Format: int32
+             * @description Those of them that are not over.
+             */
+            open_runs: number;
+            /**
+             * Format: int32
+             * @description Runs that use these files.
+             */
+            runs: number;
+            /**
+             * Format: date-time
+             * @description The time of the last upload.
+             */
+            stored_at: string;
+            /** @description Digest of what defines the right answer. Uploads that differ in other files share it. */
+            version: components["schemas"]["Digest"];
         };
         /** @description A task as the list shows it. */
         TaskView: {
@@ -5357,6 +5406,8 @@ export interface operations {
                 cursor?: string;
                 /** @description At most this many, 1 to 200; 50 when absent. */
                 limit?: number;
+                /** @description Only those in this state; of any state when absent. */
+                state?: components["schemas"]["RunStateName"];
             };
             header?: never;
             path?: never;
@@ -6722,6 +6773,8 @@ export interface operations {
                 cursor?: string;
                 /** @description At most this many, 1 to 200; 50 when absent. */
                 limit?: number;
+                /** @description Only those in this state; of any state when absent. */
+                state?: components["schemas"]["RunStateName"];
             };
             header?: never;
             path: {
@@ -6738,6 +6791,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["RunPage"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_tasks_name_versions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskVersion"][];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
