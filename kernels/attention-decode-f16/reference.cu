@@ -24,20 +24,24 @@ shape = ["B", "G", "R", "D"]
 
 constexpr int D = 128;
 
-// The largest, or the sum, over the block.
+// The largest, or the sum, over the block: exchanges join the lanes of a warp, and each thread the warps.
 __device__ double join_block(double value, double* share, bool maximum) {
+    for (int step = 16; step > 0; step /= 2) {
+        const double other = __shfl_xor_sync(0xffffffffu, value, step);
+        value = maximum ? fmax(value, other) : value + other;
+    }
     __syncthreads();
-    share[threadIdx.x] = value;
+    if (threadIdx.x % 32 == 0) share[threadIdx.x / 32] = value;
     __syncthreads();
     double joined = share[0];
-    for (int t = 1; t < D; ++t) joined = maximum ? fmax(joined, share[t]) : joined + share[t];
+    for (int warp = 1; warp < D / 32; ++warp) joined = maximum ? fmax(joined, share[warp]) : joined + share[warp];
     return joined;
 }
 
 extern "C" __global__ void reference_decode(const __half* q, const __half* k, const __half* v, double* o,
                                             double* o_scale, double* scores, int S, float scale) {
     __shared__ double query[D];
-    __shared__ double share[D];
+    __shared__ double share[D / 32];
     const size_t group = size_t(blockIdx.z) * gridDim.y + blockIdx.y;
     const size_t row = group * gridDim.x + blockIdx.x;
     const int thread = threadIdx.x;

@@ -7,14 +7,14 @@ args = ["q", "k", "scores", "key_norm", "S", "scale"]
 
 [[launch]]
 kernel = "reference_probabilities"
-grid = ["cdiv(S, 64)", "B * H"]
-block = [64]
+grid = ["cdiv(S, 4)", "B * H"]
+block = [32, 4]
 args = ["q", "key_norm", "scores", "growth", "smallest", "S", "scale"]
 
 [[launch]]
 kernel = "reference_output"
 grid = ["cdiv(S, 4)", "B * H"]
-block = [64]
+block = [32]
 args = ["scores", "growth", "smallest", "v", "o", "o_scale", "S"]
 
 [workspace.scores]
@@ -38,8 +38,9 @@ dtype = "f64"
 shape = ["B", "H", "S", "D"]
 ---*/
 // The right answer, in binary64 and in the order of the textbook: all scores, then the softmax of
-// each row, then the weighted sum of the values. The only liberty is that a block handles four
-// rows at once, so that an element of k or v is converted once for the four.
+// each row, then the weighted sum of the values. The only liberties are that a block handles four
+// rows at once, so that an element of k or v is converted once for the four, and that the lanes of
+// a warp add strided shares of a row's mass.
 //
 // Beside each output stands the scale of the error that an honest kernel may make there: the sum
 // over the keys of probability times |v|, grown where scores are large. An f32 score is off by about
@@ -82,59 +83,82 @@ extern "C" __global__ void reference_scores(const __half* q, const __half* k, do
     if (first_row == 0) key_norm[head * S + key] = sqrt(squares);
 }
 
-// Thread = one row of scores, replaced by its softmax.
+constexpr unsigned ALL = 0xffffffffu;
+
+__device__ double add_warp(double value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(ALL, value, step);
+    return value;
+}
+
+__device__ double largest_of_warp(double value) {
+    for (int step = 16; step > 0; step /= 2) value = fmax(value, __shfl_xor_sync(ALL, value, step));
+    return value;
+}
+
+// Warp = one row of scores, replaced by its softmax.
 extern "C" __global__ void reference_probabilities(const __half* q, const double* key_norm,
                                                    double* scores, double* growth, double* smallest,
                                                    int S, float scale) {
     const size_t head = blockIdx.y;
-    const int position = blockIdx.x * 64 + threadIdx.x;
+    const int position = blockIdx.x * 4 + threadIdx.y;
     if (position >= S) return;
+    const int lane = threadIdx.x;
     const size_t row = head * S + position;
     double* p = scores + row * S;
 
-    double largest = p[0];
-    for (int key = 1; key < S; ++key) largest = fmax(largest, p[key]);
+    double largest = -INFINITY;
+    for (int key = lane; key < S; key += 32) largest = fmax(largest, p[key]);
+    largest = largest_of_warp(largest);
     double mass = 0.0;
-    for (int key = 0; key < S; ++key) {
+    for (int key = lane; key < S; key += 32) {
         p[key] = exp(p[key] - largest);
         mass += p[key];
     }
-    for (int key = 0; key < S; ++key) p[key] /= mass;
+    mass = add_warp(mass);
+    for (int key = lane; key < S; key += 32) p[key] /= mass;
 
     double squares = 0.0;
-    for (int d = 0; d < D; ++d) {
+    for (int d = lane; d < D; d += 32) {
         const double element = __half2float(q[row * D + d]);
         squares += element * element;
     }
+    squares = add_warp(squares);
     double longest = 0.0;
-    for (int key = 0; key < S; ++key) longest = fmax(longest, key_norm[head * S + key]);
+    for (int key = lane; key < S; key += 32) longest = fmax(longest, key_norm[head * S + key]);
+    longest = largest_of_warp(longest);
+    if (lane != 0) return;
     smallest[row] = 0x1p-14 / mass;
     growth[row] = 1.0 + 0x1p-12 * sqrt(squares) * longest * scale;
 }
 
-// Thread = one channel; o = sum_key p v.
+// Thread = two neighbouring channels; o = sum_key p v.
 extern "C" __global__ void reference_output(const double* probabilities, const double* growth,
                                             const double* smallest, const __half* v, double* o, double* o_scale, int S) {
     const size_t head = blockIdx.y;
     const int first_row = blockIdx.x * ROWS;
-    const int channel = threadIdx.x;
+    const int channel = 2 * threadIdx.x;
 
-    double sum[ROWS] = {};
-    double magnitude[ROWS] = {};
+    double sum[ROWS][2] = {};
+    double magnitude[ROWS][2] = {};
     for (int key = 0; key < S; ++key) {
-        const double element = __half2float(v[(head * S + key) * D + channel]);
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(v + (head * S + key) * D + channel));
+        const double elements[2] = {pair.x, pair.y};
         for (int r = 0; r < ROWS; ++r) {
             const int row = min(first_row + r, S - 1);
             const double p = probabilities[(head * S + row) * S + key];
-            sum[r] += p * element;
             const double weight = fmax(p, fmin(0x1p11 * p, smallest[head * S + row]));
-            magnitude[r] += weight * fabs(element);
+            for (int side = 0; side < 2; ++side) {
+                sum[r][side] += p * elements[side];
+                magnitude[r][side] += weight * fabs(elements[side]);
+            }
         }
     }
     for (int r = 0; r < ROWS && first_row + r < S; ++r) {
         const size_t row = head * S + first_row + r;
-        o[row * D + channel] = sum[r];
-        // Below the smallest normal number of f16 the spacing, and so the rounding, is that number's.
-        o_scale[row * D + channel] = fmax(magnitude[r] * growth[row], 0x1p-14);
+        for (int side = 0; side < 2; ++side) {
+            o[row * D + channel + side] = sum[r][side];
+            // Below the smallest normal number of f16 the spacing, and so the rounding, is that number's.
+            o_scale[row * D + channel + side] = fmax(magnitude[r][side] * growth[row], 0x1p-14);
+        }
     }
 }

@@ -1,51 +1,46 @@
 /*---
 [[launch]]
 kernel = "reference_layernorm"
-grid = ["R"]
-block = [128]
-args = ["x", "gamma", "beta", "y", "y_scale", "eps", "C"]
+grid = ["cdiv(R, 4)"]
+block = [32, 4]
+args = ["x", "gamma", "beta", "y", "y_scale", "eps", "R", "C"]
 
 [workspace.y_scale]
 dtype = "f64"
 shape = ["R", "C"]
 ---*/
-// The right answer in binary64: the mean, then the mean of the squared differences. A block takes one
-// row; each thread adds a strided share, and one thread adds the shares in order.
+// The right answer in binary64: the mean, then the mean of the squared differences. A warp takes one
+// row: each lane adds a strided share, and exchanges join the shares.
 #include <cuda_fp16.h>
 
-constexpr int THREADS = 128;
-
-__device__ double add_block(double value, double* share) {
-    __syncthreads();
-    share[threadIdx.x] = value;
-    __syncthreads();
-    double sum = 0.0;
-    for (int t = 0; t < THREADS; ++t) sum += share[t];
-    return sum;
+__device__ double add_warp(double value) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    return value;
 }
 
 extern "C" __global__ void reference_layernorm(const __half* x, const __half* gamma, const __half* beta,
-                                               double* y, double* y_scale, float eps, int C) {
-    __shared__ double share[THREADS];
-    const size_t first = size_t(blockIdx.x) * C;
+                                               double* y, double* y_scale, float eps, int R, int C) {
+    const int row = blockIdx.x * 4 + threadIdx.y;
+    if (row >= R) return;
+    const size_t first = size_t(row) * C;
 
     double sum = 0.0;
     double magnitude = 0.0;
-    for (int c = threadIdx.x; c < C; c += THREADS) {
+    for (int c = threadIdx.x; c < C; c += 32) {
         const double element = __half2float(x[first + c]);
         sum += element;
         magnitude += fabs(element);
     }
-    const double mean = add_block(sum, share) / C;
-    const double size = add_block(magnitude, share) / C;
+    const double mean = add_warp(sum) / C;
+    const double size = add_warp(magnitude) / C;
     double squares = 0.0;
-    for (int c = threadIdx.x; c < C; c += THREADS) {
+    for (int c = threadIdx.x; c < C; c += 32) {
         const double difference = double(__half2float(x[first + c])) - mean;
         squares += difference * difference;
     }
-    const double inverse = 1.0 / sqrt(add_block(squares, share) / C + double(eps));
+    const double inverse = 1.0 / sqrt(add_warp(squares) / C + double(eps));
 
-    for (int c = threadIdx.x; c < C; c += THREADS) {
+    for (int c = threadIdx.x; c < C; c += 32) {
         const double element = __half2float(x[first + c]);
         const double factor = inverse * double(__half2float(gamma[c]));
         const double shift = __half2float(beta[c]);

@@ -1,51 +1,38 @@
 /*---
 [[launch]]
 kernel = "reference_softmax"
-grid = ["R"]
-block = [128]
-args = ["x", "y", "y_scale", "C"]
+grid = ["cdiv(R, 4)"]
+block = [32, 4]
+args = ["x", "y", "y_scale", "R", "C"]
 
 [workspace.y_scale]
 dtype = "f64"
 shape = ["R", "C"]
 ---*/
-// The right answer, in binary64: the row's maximum, its mass, the quotients. Every thread of a block
-// computes maximum and mass of a strided share of the row, and one thread joins the shares in order.
-constexpr int THREADS = 128;
+// The right answer, in binary64: the row's maximum, its mass, the quotients. A warp takes one
+// row: each lane computes maximum and mass of a strided share, and exchanges join the shares.
+constexpr unsigned ALL = 0xffffffffu;
 
-extern "C" __global__ void reference_softmax(const float* x, double* y, double* y_scale, int C) {
-    const size_t first = size_t(blockIdx.x) * C;
-    const int thread = threadIdx.x;
-    __shared__ double share[THREADS];
-    __shared__ double joined;
+extern "C" __global__ void reference_softmax(const float* x, double* y, double* y_scale, int R,
+                                             int C) {
+    const int row = blockIdx.x * 4 + threadIdx.y;
+    if (row >= R) return;
+    const size_t first = size_t(row) * C;
+    const int lane = threadIdx.x;
 
     double largest = -INFINITY;
-    for (int c = thread; c < C; c += THREADS) largest = fmax(largest, double(x[first + c]));
-    share[thread] = largest;
-    __syncthreads();
-    if (thread == 0) {
-        for (int t = 1; t < THREADS; ++t) largest = fmax(largest, share[t]);
-        joined = largest;
-    }
-    __syncthreads();
-    largest = joined;
+    for (int c = lane; c < C; c += 32) largest = fmax(largest, double(x[first + c]));
+    for (int step = 16; step > 0; step /= 2) largest = fmax(largest, __shfl_xor_sync(ALL, largest, step));
 
     double mass = 0.0;
-    for (int c = thread; c < C; c += THREADS) {
+    for (int c = lane; c < C; c += 32) {
         const double e = exp(x[first + c] - largest);
         y[first + c] = e;
         mass += e;
     }
-    share[thread] = mass;
-    __syncthreads();
-    if (thread == 0) {
-        for (int t = 1; t < THREADS; ++t) mass += share[t];
-        joined = mass;
-    }
-    __syncthreads();
-    mass = joined;
+    for (int step = 16; step > 0; step /= 2) mass += __shfl_xor_sync(ALL, mass, step);
 
-    for (int c = thread; c < C; c += THREADS) {
+    for (int c = lane; c < C; c += 32) {
         const double quotient = y[first + c] / mass;
         y[first + c] = quotient;
         // The rounding of x - largest grows with the difference and becomes a relative error of the
