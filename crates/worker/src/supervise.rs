@@ -14,6 +14,7 @@ mod process;
 mod stream;
 
 use std::io;
+use std::net::Shutdown;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::process::{ChildStderr, ChildStdout, ExitStatus};
@@ -406,7 +407,12 @@ impl RunningChild {
             return Ok(());
         }
         match handler(reply, self.exchange.ticks())? {
-            AfterReply::Finished(outcome) => self.outcome = Some(outcome),
+            AfterReply::Finished(outcome) => {
+                self.outcome = Some(outcome);
+                // A child that waits for a further job reads the end of its input and ends at once.
+                // This fails only for a child that has closed its own side.
+                let _ = self.socket.shutdown(Shutdown::Write);
+            }
             AfterReply::Send(job) => {
                 let bytes = job.len();
                 if !self.exchange.queue_job(&job) {

@@ -30,6 +30,7 @@ enum Act {
     Environment,
     HangForever,
     AnswerAndHang,
+    AnswerAnotherJobAndWait,
     FloodThenAnswer,
     FloodForever,
     Abort,
@@ -101,6 +102,11 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
         Act::AnswerAndHang => {
             answer(socket, &nonce, "done");
             wait_for_the_end();
+        }
+        Act::AnswerAnotherJobAndWait => {
+            answer(socket, "0123", "done");
+            let _ = socket.read_to_end(&mut Vec::new());
+            eprintln!("no further job");
         }
         Act::FloodThenAnswer => {
             let mut out = std::io::stderr().lock();
@@ -319,6 +325,15 @@ fn a_child_that_stays_after_its_answer_is_killed_and_the_answer_counts() {
     let answer = patient(&Act::AnswerAndHang).unwrap();
     assert_eq!(answer.reply.unwrap(), "done");
     assert!(answer.wall < PATIENCE);
+}
+
+#[test]
+fn a_child_that_waits_for_a_job_after_a_refused_reply_reads_the_end_of_its_input() {
+    let answer = patient(&Act::AnswerAnotherJobAndWait).unwrap();
+    let exit = answer.reply.unwrap_err();
+    assert!(matches!(exit, Exit::Garbled { .. }), "{exit:?}");
+    let said = answer.stderr.text();
+    assert!(said.contains("no further job"), "{said}");
 }
 
 #[test]
