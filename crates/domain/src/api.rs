@@ -46,7 +46,7 @@ pub use self::run::{
 };
 pub use self::steering::{
     BanRequest, BudgetRequest, CandidateRequest, ForkOrigin, ForkRequest, HintRequest,
-    ModelRequest, Steer, SteeringEntry, WithdrawRequest,
+    InsightRequest, ModelRequest, Steer, SteeringEntry, WithdrawRequest,
 };
 pub use self::task::{
     Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,

@@ -34,7 +34,7 @@ pub use budget::{Budget, Spend, StopReason};
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
 pub use insights::{Insight, insights};
 pub use methods::most_slots;
-pub use steering::{Hint, Steering};
+pub use steering::{Hint, InsightEdit, Steering};
 pub use totals::Totals;
 
 use settled::Settled;

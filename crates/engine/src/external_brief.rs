@@ -100,7 +100,12 @@ impl Engine {
         if !lessons.is_empty() {
             insights.push_str("\nFound in this run:\n");
         }
-        for (idea, outcome) in lessons {
+        for (candidate, idea, outcome) in lessons {
+            if !outline.steering.shows_insight(candidate) {
+                continue;
+            }
+            let corrected = outline.steering.corrected_insight(candidate);
+            let idea = corrected.unwrap_or(&idea);
             insights.push_str(&format!("- {idea}: {outcome}\n"));
         }
         let told_cases = task.cases.iter().filter(|case| {

@@ -3,7 +3,8 @@
 
 use domain::api::{
     BanRequest, BudgetRequest, CandidateState, CandidateSummary, ForkOrigin, ForkRequest,
-    HintRequest, ModelRequest, PromotionView, RunState, RunView, Steer, SteeringEntry,
+    HintRequest, InsightRequest, ModelRequest, PromotionView, RunState, RunView, Steer,
+    SteeringEntry,
 };
 use domain::candidate::KernelSource;
 use domain::cleaning;
@@ -125,7 +126,39 @@ impl Engine {
         Ok(banned)
     }
 
-    /// Withdraws a hint, a pin, a ban or an avoided idea.
+    /// Corrects a candidate's thought as prompts show it, or leaves it out of prompts.
+    ///
+    /// # Errors
+    /// The text is empty or too long, the candidate is unknown, of another run or without a thought, the
+    /// run is over, or the database fails.
+    pub async fn edit_insight(
+        &self,
+        run: RunId,
+        actor: &str,
+        request: InsightRequest,
+    ) -> Result<SteeringEntry, EngineError> {
+        let mut problems = Vec::new();
+        let given = request.text.as_deref();
+        let text = given.map(|given| text("text", given, &mut problems));
+        refuse(problems)?;
+        let summary = self.original_of(run, request.candidate).await?;
+        let ordinal = summary.ordinal;
+        let has_thought = self.record(summary.id).await?.idea.is_some();
+        if ordinal == 0 || !has_thought {
+            return Err(invalid(
+                format!("#{ordinal} has no thought that prompts could show"),
+                "name a candidate of the run's insights",
+            ));
+        }
+        let what = Steer::Insight {
+            candidate: summary.id,
+            ordinal,
+            text,
+        };
+        Ok(self.store.direct(run, actor, what, self.now()).await?)
+    }
+
+    /// Withdraws a hint, a pin, a ban, an avoided idea or an edited insight.
     ///
     /// # Errors
     /// The run has no such entry in force, it is over, or the database fails.
@@ -141,7 +174,7 @@ impl Engine {
                 ..
             }) => Err(EngineError::Invalid(Problems(vec![Problem::whole(
                 "entry",
-                format!("entry {entry} of the run is no hint, pin or ban that is in force"),
+                format!("entry {entry} of the run is no hint, pin, ban or edited insight in force"),
                 format!("list the entries: GET /api/v1/runs/{}/steering", run.uuid()),
             )]))),
             other => Ok(other?),

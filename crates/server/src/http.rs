@@ -213,6 +213,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(steering::hint))
         .routes(routes!(steering::pin))
         .routes(routes!(steering::ban))
+        .routes(routes!(steering::insight))
         .routes(routes!(steering::withdraw))
         .routes(routes!(steering::budget))
         .routes(routes!(steering::model))

@@ -209,6 +209,12 @@ pub fn describe_steer(what: &Steer) -> String {
         } => format!("ban #{ordinal} and its descendants"),
         Steer::Ban { ordinal, .. } => format!("ban #{ordinal}"),
         Steer::Avoid { idea } => format!("avoid: {}", line(idea, 160)),
+        Steer::Insight {
+            ordinal,
+            text: Some(text),
+            ..
+        } => format!("insight of #{ordinal}: {}", line(text, 160)),
+        Steer::Insight { ordinal, .. } => format!("show no insight of #{ordinal}"),
         Steer::Withdraw { withdrawn } => format!("withdraw entry {withdrawn}"),
         Steer::Budget { before, after } => {
             let limits = |budget| serde_json::to_string(budget).unwrap_or_default();

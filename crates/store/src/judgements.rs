@@ -368,8 +368,8 @@ impl Store {
             .transpose()
     }
 
-    /// The hypotheses of the run's candidates, each with its outcome, oldest first; the newest
-    /// `limit` of them.
+    /// The hypotheses of the run's candidates, each with its candidate and its outcome, oldest first;
+    /// the newest `limit` of them.
     ///
     /// # Errors
     /// The database fails.
@@ -377,9 +377,9 @@ impl Store {
         &self,
         run: RunId,
         limit: u32,
-    ) -> Result<Vec<(String, String)>, StoreError> {
-        let mut newest: Vec<(String, String)> = query_as(
-            "SELECT i.idea, i.outcome FROM insights i JOIN candidates c ON c.id = i.candidate \
+    ) -> Result<Vec<(CandidateId, String, String)>, StoreError> {
+        let newest: Vec<(Uuid, String, String)> = query_as(
+            "SELECT i.candidate, i.idea, i.outcome FROM insights i JOIN candidates c ON c.id = i.candidate \
              WHERE i.run = $1 ORDER BY i.created_at DESC, c.ordinal DESC LIMIT $2",
         )
         .bind(run.uuid())
@@ -387,7 +387,9 @@ impl Store {
         .fetch_all(&self.read)
         .await
         .context("read the insights")?;
-        newest.reverse();
-        Ok(newest)
+        let oldest_first = newest.into_iter().rev();
+        Ok(oldest_first
+            .map(|(candidate, idea, outcome)| (CandidateId::from(candidate), idea, outcome))
+            .collect())
     }
 }

@@ -63,7 +63,7 @@ impl Store {
         entries(&mut view, run).await
     }
 
-    /// Records a hint, a pin, or an idea to avoid.
+    /// Records a hint, a pin, an idea to avoid, or an edited insight.
     ///
     /// # Errors
     /// The run is unknown or over, or the database fails.
@@ -122,7 +122,7 @@ impl Store {
         Ok(entry)
     }
 
-    /// Withdraws a hint, a pin, a ban or an avoided idea.
+    /// Withdraws a hint, a pin, a ban, an avoided idea or an edited insight.
     ///
     /// # Errors
     /// The run is unknown or over, it has no such entry that is in force, or the database fails.
@@ -139,7 +139,7 @@ impl Store {
         let changed = query(
             "UPDATE steering SET withdrawn_by = $3 WHERE run = $1 AND entry = $2 \
              AND withdrawn_by IS NULL \
-             AND json_extract(what, '$.kind') IN ('hint', 'pin', 'ban', 'avoid')",
+             AND json_extract(what, '$.kind') IN ('hint', 'pin', 'ban', 'avoid', 'insight')",
         )
         .bind(run.uuid())
         .bind(i64::from(withdrawn))

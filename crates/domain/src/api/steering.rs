@@ -59,7 +59,16 @@ pub enum Steer {
         /// The idea.
         idea: String,
     },
-    /// An earlier hint, pin, ban or avoided idea holds no longer.
+    /// Prompts show a candidate's thought in other words, or not at all.
+    Insight {
+        /// The candidate whose thought it is.
+        candidate: CandidateId,
+        /// Its ordinal.
+        ordinal: u32,
+        /// The corrected text; none if prompts no longer show the thought.
+        text: Option<String>,
+    },
+    /// An earlier hint, pin, ban, avoided idea or edited insight holds no longer.
     Withdraw {
         /// Number of that entry; not of this one.
         withdrawn: u32,
@@ -134,7 +143,18 @@ pub struct BanRequest {
     pub idea: Option<String>,
 }
 
-/// A hint, pin, ban or avoided idea to withdraw.
+/// A candidate's thought to correct, or to leave out of prompts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct InsightRequest {
+    /// The candidate whose thought it is.
+    pub candidate: CandidateId,
+    /// The corrected text; the thought is left out of prompts if absent.
+    #[serde(default)]
+    pub text: Option<String>,
+}
+
+/// A hint, pin, ban, avoided idea or edited insight to withdraw.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct WithdrawRequest {

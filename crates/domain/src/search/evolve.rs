@@ -529,7 +529,8 @@ impl<'a> Population<'a> {
     /// published method, the survivors.
     fn insights(&self, rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
         let survivors: Vec<usize>;
-        let pool = if self.is_faithful() {
+        let shown: Vec<usize>;
+        let mut pool = if self.is_faithful() {
             let members = self.survivors();
             let tells = |entry: &Entry| {
                 entry.operator != Operator::Baseline
@@ -545,6 +546,14 @@ impl<'a> Population<'a> {
         } else {
             self.totals.thoughts()
         };
+        let steering = self.run.steering;
+        if !steering.insights.is_empty() {
+            let places = pool.iter().copied();
+            shown = places
+                .filter(|place| steering.shows_insight(self.entries[*place].id))
+                .collect();
+            pool = &shown;
+        }
         draw_uniform(pool.len(), INSIGHTS, rng)
             .into_iter()
             .map(|index| self.entries[pool[index]].id)

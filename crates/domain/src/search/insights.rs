@@ -42,6 +42,12 @@ pub struct Insight {
     pub uplift: Option<f64>,
     /// Position of the last candidate whose prompt showed it.
     pub last_shown: Option<u32>,
+    /// Number of the direction that corrected it or left it out of prompts.
+    #[serde(default)]
+    pub edit: Option<u32>,
+    /// The text that prompts show in its place. None with an `edit` means that they do not show it.
+    #[serde(default)]
+    pub corrected: Option<String>,
 }
 
 /// The thoughts of a run's judged candidates, those that won most often first. `seen` has what
@@ -200,6 +206,8 @@ impl Insight {
             wins: 0,
             uplift: None,
             last_shown: None,
+            edit: None,
+            corrected: None,
         }
     }
 

@@ -3,7 +3,9 @@
 //! A direction holds for the candidates that are planned after it. The records fix that position, so
 //! that the same directions at the same positions give the same run.
 
-use super::Entry;
+use std::collections::BTreeMap;
+
+use super::{Entry, Insight};
 use crate::api::{Steer, SteeringEntry};
 use crate::id::CandidateId;
 
@@ -20,6 +22,17 @@ pub struct Steering {
     pub pinned: Vec<CandidateId>,
     /// Candidates that are nobody's parent and no champion.
     pub banned: Vec<CandidateId>,
+    /// The newest edit of each candidate's thought.
+    pub insights: BTreeMap<CandidateId, InsightEdit>,
+}
+
+/// An edit of a candidate's thought as prompts show it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InsightEdit {
+    /// Number of the direction.
+    pub entry: u32,
+    /// The corrected text; none if prompts no longer show the thought.
+    pub text: Option<String>,
 }
 
 /// A text that the prompts of a run carry.
@@ -51,6 +64,15 @@ impl Steering {
                 }),
                 Steer::Avoid { idea } => steering.avoided.push(idea.clone()),
                 Steer::Pin { candidate, .. } => steering.pinned.push(*candidate),
+                Steer::Insight {
+                    candidate, text, ..
+                } => {
+                    let edit = InsightEdit {
+                        entry: entry.entry,
+                        text: text.clone(),
+                    };
+                    steering.insights.insert(*candidate, edit);
+                }
                 Steer::Ban { .. }
                 | Steer::Withdraw { .. }
                 | Steer::Budget { .. }
@@ -91,6 +113,26 @@ impl Steering {
         };
         let carried = self.hints.iter().filter(carries);
         carried.map(|hint| hint.text.clone()).collect()
+    }
+
+    /// Returns true if prompts may show the thought of a candidate.
+    pub fn shows_insight(&self, candidate: CandidateId) -> bool {
+        let edit = self.insights.get(&candidate);
+        edit.is_none_or(|edit| edit.text.is_some())
+    }
+
+    /// The corrected thought of a candidate, if a person corrected it.
+    pub fn corrected_insight(&self, candidate: CandidateId) -> Option<&str> {
+        self.insights.get(&candidate)?.text.as_deref()
+    }
+
+    /// Writes the edits into insights, for people to read.
+    pub fn edit_insights(&self, insights: &mut [Insight]) {
+        for insight in insights {
+            let corrected = self.corrected_insight(insight.candidate);
+            insight.corrected = corrected.map(str::to_owned);
+            insight.edit = self.insights.get(&insight.candidate).map(|edit| edit.entry);
+        }
     }
 
     /// The pinned candidate that is a parent of the candidate at a place: each in turn.

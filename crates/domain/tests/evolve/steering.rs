@@ -104,6 +104,30 @@ fn every_draft_carries_the_directions_that_were_given_before_it() {
 }
 
 #[test]
+fn an_insight_that_a_person_left_out_is_in_no_further_prompt() {
+    let task = task();
+    for method in [Method::Insight, Method::Full] {
+        for text in [None, Some("it needs 64 registers".to_owned())] {
+            let mut run = Rehearsal::new(&task, method);
+            run_to(&mut run, 8);
+            let since = run.candidates.len();
+            let edited = run.candidates[3].id;
+            let edit = Steer::Insight {
+                candidate: edited,
+                ordinal: 3,
+                text: text.clone(),
+            };
+            run.steering = Steering::of(&[entry(1, 8, edit)], Vec::new());
+            run.run(|place, _| faster_later(place), first);
+            let mut later = run.drafts.iter().filter(|(place, _)| *place >= since);
+            let is_shown = later.any(|(_, draft)| draft.insights.contains(&edited));
+            assert_eq!(is_shown, text.is_some(), "{}", method.as_str());
+            assert_eq!(run.steering.corrected_insight(edited), text.as_deref());
+        }
+    }
+}
+
+#[test]
 fn a_pinned_candidate_is_a_parent_of_every_further_one() {
     let task = task();
     for method in METHODS {

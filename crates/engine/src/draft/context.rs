@@ -151,6 +151,7 @@ impl<'a> RecordCache<'a> {
         context.hints.clone_from(&draft.hints);
         context.avoided.clone_from(&draft.avoided);
         for id in &draft.insights {
+            let corrected = self.snapshot.steering.corrected_insight(*id);
             let record = self.record(*id).await?;
             let found = found(record).filter(|_| !faithful);
             let said = record
@@ -158,7 +159,8 @@ impl<'a> RecordCache<'a> {
                 .iter()
                 .flat_map(|idea| [&idea.hypothesis, &idea.title]);
             let mut said = said.filter(|text| !text.trim().is_empty());
-            if let Some(thought) = said.next() {
+            let thought = corrected.or_else(|| said.next().map(String::as_str));
+            if let Some(thought) = thought {
                 context
                     .insights
                     .push(Lesson::new(thought, found.as_deref()));

@@ -4,8 +4,8 @@ use std::sync::atomic::Ordering;
 
 use chrono::TimeDelta;
 use domain::api::{
-    BanRequest, BudgetRequest, EventKind, ForkRequest, HintRequest, ModelRequest, PromotionState,
-    RunState, Steer,
+    BanRequest, BudgetRequest, EventKind, ForkRequest, HintRequest, InsightRequest, ModelRequest,
+    PromotionState, RunState, Steer,
 };
 use domain::id::{CandidateId, RunId};
 use domain::search::{Method, ModelChoice, Operator, StopReason};
@@ -234,6 +234,64 @@ async fn another_model_takes_over_the_calls_of_one_that_fails() {
     assert_eq!(other.asked.load(Ordering::SeqCst), 5);
     let all = candidates(&lab, run).await;
     assert!(all[1..].iter().all(|one| one.proposer == "n"));
+}
+
+#[tokio::test]
+async fn prompts_show_insights_as_people_corrected_them() {
+    let (asked, models) = model(diligent);
+    let lab = Lab::with_models(models).await;
+    let run = lab.launch(asking(Method::Insight, 12)).await;
+    let edit = |candidate, text: Option<&str>| InsightRequest {
+        candidate,
+        text: text.map(str::to_owned),
+    };
+    let mut since = None;
+    while !lab.view(run).await.state.is_over() {
+        lab.engine.tick().await.expect("rows");
+        lab.answered().await;
+        lab.clock.advance(TimeDelta::seconds(1));
+        lab.work(later_is_faster).await;
+        let all = candidates(&lab, run).await;
+        if since.is_some() || all.len() < 6 {
+            continue;
+        }
+        since = Some(u32::try_from(all.len()).expect("few"));
+        for (candidate, text, word) in [
+            (all[0].id, Some("a"), "has no thought"),
+            (all[1].id, Some(" "), "the text is empty"),
+        ] {
+            let refused = lab.engine.edit_insight(run, WHO, edit(candidate, text));
+            let refused = problem(&refused.await.unwrap_err());
+            assert!(refused.contains(word), "{refused}");
+        }
+        for candidate in &all[1..=4] {
+            let corrected =
+                lab.engine
+                    .edit_insight(run, WHO, edit(candidate.id, Some("spills below 64")));
+            corrected.await.expect("it has a thought");
+        }
+        let left_out = lab.engine.edit_insight(run, WHO, edit(all[5].id, None));
+        left_out.await.expect("it has a thought");
+    }
+    let since = since.expect("the run has six candidates");
+    let heard = asked.heard.lock().expect("nobody panics with it");
+    let prompts = heard.iter().filter(|(at, _)| at.ordinal >= since);
+    let insights = prompts.filter_map(|(_, prompt)| {
+        let (_, after) = prompt.messages[0].text.split_once("# Insights")?;
+        Some(after.split("\n# ").next()?.to_owned())
+    });
+    let insights = insights.collect::<Vec<_>>();
+    assert!(
+        insights
+            .iter()
+            .any(|shown| shown.contains("spills below 64"))
+    );
+    for shown in insights {
+        for number in 1..=5 {
+            let words = format!("- version {number} ");
+            assert!(!shown.contains(&words), "{words} in {shown}");
+        }
+    }
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Kernels from outside, and what their authors are told.
 
-use domain::api::{CandidateState, RunState, Submission};
+use domain::api::{CandidateState, InsightRequest, RunState, Submission};
 use domain::search::{Method, StopReason};
 use domain::verdict::VerdictKind;
 use engine::EngineError;
@@ -54,6 +54,30 @@ async fn a_submission_before_the_first_round_finds_its_baseline() {
         "{}",
         brief.insights
     );
+    for (text, shown) in [(Some("wide tiles"), "- wide tiles: accepted"), (None, "")] {
+        let edit = InsightRequest {
+            candidate: summary.id,
+            text: text.map(str::to_owned),
+        };
+        let entry = lab
+            .engine
+            .edit_insight(run, "a person", edit)
+            .await
+            .unwrap();
+        let insights = lab.engine.brief(run).await.unwrap().insights;
+        assert!(
+            insights.contains(shown) && !insights.contains("- tile:"),
+            "{insights}"
+        );
+        let is_listed = insights.lines().any(|line| line.starts_with("- "));
+        assert_eq!(is_listed, text.is_some(), "{insights}");
+        lab.engine
+            .withdraw(run, "a person", entry.entry)
+            .await
+            .unwrap();
+        let restored = lab.engine.brief(run).await.unwrap().insights;
+        assert!(restored.contains("- tile: accepted"), "{restored}");
+    }
 }
 
 #[tokio::test]

@@ -22,7 +22,9 @@ pub enum SteerCommand {
     Ban(SteerBanArgs),
     /// Have prompts tell to avoid an idea.
     Avoid(SteerAvoidArgs),
-    /// Withdraw a hint, a pin, a ban or an avoided idea.
+    /// Correct a candidate's thought as prompts show it, or leave it out of prompts.
+    Insight(SteerInsightArgs),
+    /// Withdraw a hint, a pin, a ban, an avoided idea or an edited insight.
     Withdraw(SteerWithdrawArgs),
     /// Change the limits of a run. One that ended because of a limit goes on when it is raised.
     Budget(SteerBudgetArgs),
@@ -101,6 +103,19 @@ pub struct SteerAvoidArgs {
     pub run: SteeredRun,
     /// The idea.
     pub idea: String,
+}
+
+/// Arguments of `steer insight`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct SteerInsightArgs {
+    /// The run.
+    #[command(flatten)]
+    pub run: SteeredRun,
+    /// Id of the candidate whose thought it is, or its number in the run.
+    pub candidate: String,
+    /// The corrected text. Without it, prompts no longer show the thought.
+    #[arg(long)]
+    pub text: Option<String>,
 }
 
 /// Arguments of `steer withdraw`.

@@ -1,8 +1,8 @@
 //! `steer`: gives a run directions, and lists them.
 
 use domain::api::{
-    BanRequest, BudgetRequest, CandidateRequest, ForkRequest, HintRequest, ModelRequest,
-    SteeringEntry, WithdrawRequest,
+    BanRequest, BudgetRequest, CandidateRequest, ForkRequest, HintRequest, InsightRequest,
+    ModelRequest, SteeringEntry, WithdrawRequest,
 };
 use domain::id::{CandidateId, RunId};
 use serde::Serialize;
@@ -44,6 +44,13 @@ pub(super) async fn steer(command: SteerCommand) -> Ending {
                 ..BanRequest::default()
             };
             direct(&args.run, "ban", &request).await
+        }
+        SteerCommand::Insight(args) => {
+            let request = InsightRequest {
+                candidate: named(&args.run, &args.candidate).await?,
+                text: args.text,
+            };
+            direct(&args.run, "insight", &request).await
         }
         SteerCommand::Withdraw(args) => {
             let request = WithdrawRequest { entry: args.entry };

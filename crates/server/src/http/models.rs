@@ -60,6 +60,7 @@ pub async fn insights(
     let seen = store.seen(run).await?;
     let mut insights = search::insights(&snapshot.entries, &seen);
     insights.truncate(MAX_INSIGHTS);
+    snapshot.steering.edit_insights(&mut insights);
     Ok(Json(insights))
 }
 

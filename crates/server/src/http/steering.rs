@@ -6,8 +6,8 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::api::{
-    BanRequest, BudgetRequest, CandidateRequest, ForkRequest, HintRequest, ModelRequest,
-    PromotionView, RunView, SteeringEntry, WithdrawRequest,
+    BanRequest, BudgetRequest, CandidateRequest, ForkRequest, HintRequest, InsightRequest,
+    ModelRequest, PromotionView, RunView, SteeringEntry, WithdrawRequest,
 };
 use domain::id::RunId;
 
@@ -65,7 +65,20 @@ pub async fn ban(
     Ok(Json(app.engine.ban(run, caller.actor(), request).await?))
 }
 
-/// Withdraws a hint, a pin, a ban or an avoided idea.
+/// Corrects a candidate's thought as prompts show it, or leaves it out of prompts.
+#[utoipa::path(post, path = "/runs/{id}/insight", tag = "steering", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), request_body = InsightRequest, responses((status = 200, body = SteeringEntry), AnyProblem))]
+pub async fn insight(
+    State(app): State<App>,
+    caller: Caller,
+    Id(run): Id<RunId>,
+    Body(request): Body<InsightRequest>,
+) -> Result<Json<SteeringEntry>, ApiError> {
+    let actor = caller.actor();
+    let entry = app.engine.edit_insight(run, actor, request).await?;
+    Ok(Json(entry))
+}
+
+/// Withdraws a hint, a pin, a ban, an avoided idea or an edited insight.
 #[utoipa::path(post, path = "/runs/{id}/withdraw", tag = "steering", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), request_body = WithdrawRequest, responses((status = 200, body = SteeringEntry), AnyProblem))]
 pub async fn withdraw(
     State(app): State<App>,

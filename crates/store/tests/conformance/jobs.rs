@@ -340,7 +340,7 @@ async fn bad_news_is_recorded_without_a_time() {
     assert_eq!((summary.speedup, summary.time_us), (None, None));
     let insights = lab.store.insights(run, 10).await.unwrap();
     let told = "rejected: the plan cannot be launched";
-    let wanted = ("a".to_owned(), told.to_owned());
+    let wanted = (id, "a".to_owned(), told.to_owned());
     assert_eq!(insights, [wanted]);
 }
 

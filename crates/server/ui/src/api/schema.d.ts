@@ -569,6 +569,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/insight": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Corrects a candidate's thought as prompts show it, or leaves it out of prompts. */
+        post: operations["post_runs_id_insight"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/insights": {
         parameters: {
             query?: never;
@@ -814,7 +831,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** Withdraws a hint, a pin, a ban or an avoided idea. */
+        /** Withdraws a hint, a pin, a ban, an avoided idea or an edited insight. */
         post: operations["post_runs_id_withdraw"];
         delete?: never;
         options?: never;
@@ -2750,6 +2767,13 @@ export interface components {
             accepted: number;
             /** @description The candidate whose thought it is. */
             candidate: components["schemas"]["CandidateId"];
+            /** @description The text that prompts show in its place. None with an `edit` means that they do not show it. */
+            corrected?: string | null;
+            /**
+             * Format: int32
+             * @description Number of the direction that corrected it or left it out of prompts.
+             */
+            edit?: number | null;
             /**
              * Format: int32
              * @description The number of those with a verdict.
@@ -2790,6 +2814,13 @@ export interface components {
              * @description The number of those that were faster than the best that their prompt showed.
              */
             wins: number;
+        };
+        /** @description A candidate's thought to correct, or to leave out of prompts. */
+        InsightRequest: {
+            /** @description The candidate whose thought it is. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @description The corrected text; the thought is left out of prompts if absent. */
+            text?: string | null;
         };
         /** @description Bounds on an effect, each of which holds with the stated probability by itself. */
         Interval: {
@@ -4174,6 +4205,18 @@ export interface components {
             /** @enum {string} */
             kind: "avoid";
         } | {
+            /** @description The candidate whose thought it is. */
+            candidate: components["schemas"]["CandidateId"];
+            /** @enum {string} */
+            kind: "insight";
+            /**
+             * Format: int32
+             * @description Its ordinal.
+             */
+            ordinal: number;
+            /** @description The corrected text; none if prompts no longer show the thought. */
+            text?: string | null;
+        } | {
             /** @enum {string} */
             kind: "withdraw";
             /**
@@ -4752,7 +4795,7 @@ export interface components {
              */
             xids: number;
         };
-        /** @description A hint, pin, ban or avoided idea to withdraw. */
+        /** @description A hint, pin, ban, avoided idea or edited insight to withdraw. */
         WithdrawRequest: {
             /**
              * Format: int32
@@ -5994,6 +6037,41 @@ export interface operations {
         requestBody: {
             content: {
                 "application/json": components["schemas"]["HintRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SteeringEntry"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    post_runs_id_insight: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["InsightRequest"];
             };
         };
         responses: {
