@@ -46,13 +46,20 @@ afterEach(async () => {
   await service.stop();
 });
 
-async function open(ordinal, { change = (detail) => detail, ...options } = {}) {
+async function open(ordinal, { change = (detail) => detail, counters = null, ...options } = {}) {
   ({ context, page, complaints } = await newPage(browser, options));
   await page.clock.setFixedTime(NOW);
   await page.route("**/api/v1/candidates/*", async (route) => {
     const response = await route.fetch();
     await route.fulfill({ response, json: change(await response.json()) });
   });
+  if (counters) {
+    await page.route(`**/api/v1/evidence/${DIGEST}**`, (route) => {
+      const isFile = route.request().url().endsWith("/counters.json");
+      const manifest = { files: { "counters.json": { digest: DIGEST, bytes: counters.length } }, left_out: {} };
+      return route.fulfill({ contentType: "application/octet-stream", body: isFile ? counters : JSON.stringify(manifest) });
+    });
+  }
   await page.goto(`${service.origin}/candidates/${candidateId(ordinal)}`);
   await panel("Source").waitFor();
 }
@@ -115,6 +122,26 @@ describe("the evidence", () => {
       assert.doesNotMatch(await panel("Evidence").locator("pre").innerText(), /ex2/);
       await panel("Evidence").getByRole("button", { name: "Files of the evidence" }).click();
       assert.equal(await panel("Evidence").getByRole("link", { name: "source.cu" }).getAttribute("href"), `/api/v1/evidence/${DIGEST}/source.cu`);
+      await assertFits(page);
+      assert.deepEqual(complaints, []);
+    });
+  }
+
+  for (const colorScheme of SCHEMES) {
+    it(`shows the executed instructions of each line, ${colorScheme}`, async () => {
+      const counters = (instructions) => ({ warp_instructions: instructions, "global.sectors_read": 512, "global.sectors_read_ideal": 384 });
+      const launches = (most) => [{ kernel: "softmax", lines: [{ line: 39, counters: counters(64) }, { line: 60, counters: counters(most) }] }];
+      const recorded = { modelled_on: "l4", cases: [{ case: "narrow", launches: launches(4_718_592) }, { case: "wide", launches: launches(128) }] };
+      const emulated = (detail) => ({ ...detail, evaluation: { ...detail.evaluation, evidence: DIGEST } });
+      await open(BEST, { change: emulated, colorScheme, counters: JSON.stringify(recorded) });
+      const hot = panel("Source").getByRole("img", { name: "Line 60: 4,718,592 warp instructions; 512 sectors of global memory, 128 beyond the least" });
+      await hot.waitFor();
+      assert.match(await hot.getAttribute("class"), /heat-4/);
+      assert.equal(await hot.innerText(), "4.72 M");
+      assert.equal(await panel("Source").locator("header").getByText("modelled").count(), 1);
+      await page.screenshot({ path: `screenshots/counters-${colorScheme}.png`, fullPage: true });
+      await panel("Source").getByLabel("Warp instructions of case").selectOption("wide");
+      await panel("Source").getByRole("img", { name: /^Line 60: 128 warp/ }).waitFor();
       await assertFits(page);
       assert.deepEqual(complaints, []);
     });

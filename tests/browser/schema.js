@@ -26,5 +26,5 @@ function unknown(schema, value) {
 
 function properties(schema) {
   if (schema.$ref) return properties(api.components.schemas[schema.$ref.split("/").at(-1)]);
-  return [...Object.keys(schema.properties ?? {}), ...(schema.allOf ?? []).flatMap(properties)];
+  return [...Object.keys(schema.properties ?? {}), ...[...(schema.allOf ?? []), ...(schema.oneOf ?? [])].flatMap(properties)];
 }

@@ -13,6 +13,8 @@ const DIST = new URL("../../crates/server/ui/dist/", import.meta.url);
 const TYPES = { ".html": "text/html; charset=utf-8", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml" };
 /** The most candidates of a lineage in full. */
 const LINEAGE = 2_000;
+/** The last parts of routes that give a run a direction. */
+const DIRECTIONS = ["hint", "pin", "ban", "insight", "withdraw", "budget", "model", "fork", "reevaluate", "promote"];
 const POLICY =
   "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
@@ -28,6 +30,8 @@ export class Service {
     /** The token that the service asks for, and whether the browser has signed in with it. */
     this.token = null;
     this.signedIn = false;
+    /** Directions that were asked for, each with its path and its body. */
+    this.directions = [];
     this.readers = new Set();
     /** Past events that streams began with. */
     this.sent = 0;
@@ -130,11 +134,14 @@ export class Service {
         );
         return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
       }
+      case "steering":
+        return send(response, 200, world.steering ?? []);
       case "insights":
         return send(response, 200, insights(this.world, run.id));
       case "events":
         return this.#events(request, response, url, run);
       default:
+        if (DIRECTIONS.includes(part)) return void this.#steer(request, response, run, part);
         return this.#control(response, run, part);
     }
   }
@@ -170,6 +177,43 @@ export class Service {
     }
     this.readers.add(response);
     response.on("close", () => this.readers.delete(response));
+  }
+
+  async #steer(request, response, run, action) {
+    let text = "";
+    for await (const part of request) text += part;
+    const body = JSON.parse(text);
+    if (this.refusal) return send(response, this.refusal.status, this.refusal);
+    this.directions.push({ path: request.url, body });
+    const entries = (this.world.steering ??= []);
+    const entry = entries.length + 1;
+    const { candidate } = body;
+    const about = candidate ? { candidate, ordinal: this.world.nodes.find(({ id }) => id === candidate).ordinal } : {};
+    const given = Object.fromEntries(Object.entries(body).filter(([, value]) => value !== null));
+    const what = {
+      hint: () => ({ kind: "hint", text: body.text, prompts: body.prompts ?? null }),
+      pin: () => ({ kind: "pin", ...about }),
+      ban: () => (body.idea ? { kind: "avoid", idea: body.idea } : { kind: "ban", ...about, descendants: body.descendants ?? false }),
+      insight: () => ({ kind: "insight", ...about, text: body.text }),
+      withdraw: () => ({ kind: "withdraw", withdrawn: body.entry }),
+      budget: () => ({ kind: "budget", before: run.budget, after: { ...run.budget, ...given } }),
+      model: () => ({ kind: "model", from: body.from, to: body.to }),
+      fork: () => ({ kind: "fork", ...about, fork: run.id }),
+      reevaluate: () => ({ kind: "reevaluate", ...about }),
+      promote: () => ({ kind: "promote", ...about }),
+    }[action]();
+    const made = { entry, at: new Date().toISOString(), actor: "a caller without a token", since: this.world.nodes.length, withdrawn_by: null, ...what };
+    if (action === "withdraw") entries[body.entry - 1].withdrawn_by = entry;
+    for (const insight of this.world.views?.insights ?? []) {
+      if (action === "insight" && insight.candidate === candidate) Object.assign(insight, { edit: entry, corrected: body.text });
+      if (action === "withdraw" && insight.edit === body.entry) Object.assign(insight, { edit: null, corrected: null });
+    }
+    entries.push(made);
+    this.emit({ kind: "steered", entry, actor: made.actor, what });
+    if (action === "budget") run.budget = what.after;
+    if (action === "fork") return send(response, 201, run);
+    if (action === "promote") return send(response, 202, { id: run.id, candidate, repository: "/data/promotions.git", branch: "kernelwright-modelled/row-softmax", state: { state: "confirming" }, checks: [] });
+    send(response, action === "reevaluate" ? 202 : 200, made);
   }
 
   #control(response, run, action) {

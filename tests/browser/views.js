@@ -215,7 +215,7 @@ export function insights(world, run) {
 
 /** A few insights: a win that two candidates had, a trap, and one that nothing is known of. */
 export function someInsights(world, text = "") {
-  const insight = (ordinal, thought, over) => ({ candidate: world.nodes[ordinal].id, ordinal, thought: thought + text, verdict: world.nodes[ordinal].verdict, speedup: world.nodes[ordinal].speedup, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, ...over });
+  const insight = (ordinal, thought, over) => ({ candidate: world.nodes[ordinal].id, ordinal, thought: thought + text, verdict: world.nodes[ordinal].verdict, speedup: world.nodes[ordinal].speedup, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, edit: null, corrected: null, ...over });
   return [
     insight(8, "16-byte loads and stores", { shown: 6, last_shown: 15, judged: 5, accepted: 3, wins: 2, uplift: 1.31 }),
     insight(16, "16-byte loads and stores.", {}),

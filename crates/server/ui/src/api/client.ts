@@ -36,6 +36,7 @@ import type {
   RunRequest,
   RunView,
   SessionView,
+  SteeringEntry,
   TaskDefinition,
   TaskView,
   VerdictKind,
@@ -194,6 +195,71 @@ export function control(id: string, action: Control): Promise<RunView> {
 /** Has the promoted winner evaluated again; what becomes of it arrives as events. */
 export function recheck(id: string): Promise<PromotionView> {
   return value(api.POST("/api/v1/runs/{id}/recheck", { params: { path: { id } } }));
+}
+
+/** The directions that a run was given, the oldest first. */
+export function steering(id: string): Promise<SteeringEntry[]> {
+  return value(api.GET("/api/v1/runs/{id}/steering", { params: { path: { id } } }));
+}
+
+/** Adds a text to the prompts of the next candidates, of so many or until it is withdrawn. */
+export function giveHint(id: string, text: string, prompts: number | null): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/hint", { params: { path: { id } }, body: { text, prompts } }));
+}
+
+/** Adds an idea that prompts say to avoid. */
+export function avoidIdea(id: string, idea: string): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/ban", { params: { path: { id } }, body: { idea, candidate: null, descendants: false } }));
+}
+
+/** Bans a candidate, and its descendants if asked, as parent and as champion. */
+export function banCandidate(id: string, candidate: string, descendants: boolean): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/ban", { params: { path: { id } }, body: { candidate, descendants, idea: null } }));
+}
+
+/** Makes a candidate a parent of every further one. */
+export function pin(id: string, candidate: string): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/pin", { params: { path: { id } }, body: { candidate } }));
+}
+
+/** Corrects a candidate's thought as prompts show it; null leaves it out of prompts. */
+export function editInsight(id: string, candidate: string, text: string | null): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/insight", { params: { path: { id } }, body: { candidate, text } }));
+}
+
+/** Withdraws a hint, a pin, a ban, an avoided idea or an edited insight. */
+export function withdraw(id: string, entry: number): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/withdraw", { params: { path: { id } }, body: { entry } }));
+}
+
+/** New limits of a run; null leaves a limit as it is. */
+export type Limits = components["schemas"]["BudgetRequest"];
+
+/** Changes limits of a run. */
+export function changeBudget(id: string, limits: Limits): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/budget", { params: { path: { id } }, body: limits }));
+}
+
+/** Replaces a model of a run by another configured one. */
+export function replaceModel(id: string, from: string, to: string): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/model", { params: { path: { id } }, body: { from, to } }));
+}
+
+export type ForkRequest = components["schemas"]["ForkRequest"];
+
+/** Starts a run from a candidate. The same key always gives the same run, so a request may be repeated. */
+export function fork(id: string, wanted: ForkRequest, key: string): Promise<RunView> {
+  return value(api.POST("/api/v1/runs/{id}/fork", { params: { path: { id }, header: { "Idempotency-Key": key } }, body: wanted }));
+}
+
+/** Evaluates a candidate again; the outcome arrives as an event. */
+export function reevaluate(id: string, candidate: string): Promise<SteeringEntry> {
+  return value(api.POST("/api/v1/runs/{id}/reevaluate", { params: { path: { id } }, body: { candidate } }));
+}
+
+/** Confirms a candidate and, if it holds, commits it. */
+export function promote(id: string, candidate: string): Promise<PromotionView> {
+  return value(api.POST("/api/v1/runs/{id}/promote", { params: { path: { id } }, body: { candidate } }));
 }
 
 /** The files of a bundle of evidence, by name. Its manifest is no value of the API: the service keeps it byte for byte. */

@@ -93,6 +93,8 @@ export type RunEstimate = Value<"RunEstimate">;
 export type Estimated = Value<"Estimated">;
 export type TaskView = Value<"TaskView">;
 export type RunPreview = Value<"RunPreview">;
+export type Steer = Value<"Steer">;
+export type SteeringEntry = Value<"SteeringEntry">;
 
 type Asked = components["schemas"]["RunRequest"];
 /** Fields with a default may be left out of a request: the service fills them in. */

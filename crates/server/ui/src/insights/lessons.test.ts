@@ -4,7 +4,7 @@ import type { Insight } from "../api/types";
 import { lessons } from "./lessons";
 
 function insight(ordinal: number, thought: string, over: Partial<Insight> = {}): Insight {
-  return { candidate: String(ordinal), ordinal, thought, verdict: "accepted", speedup: 1.2, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, ...over };
+  return { candidate: String(ordinal), ordinal, thought, verdict: "accepted", speedup: 1.2, shown: 0, last_shown: null, judged: 0, accepted: 0, wins: 0, uplift: null, edit: null, corrected: null, ...over };
 }
 
 it("counts the same thought once, whatever its case and punctuation", () => {
@@ -38,4 +38,10 @@ it("names the evidence that points both ways", () => {
   const [won] = lessons([insight(1, "b", { verdict: "timeout", speedup: null, wins: 1, uplift: 0.9 })]);
   expect(won?.contradictions).toHaveLength(2);
   expect(lessons([insight(1, "c")])[0]?.contradictions).toEqual([]);
+});
+
+it("shows how people edited a thought", () => {
+  expect(lessons([insight(1, "a"), insight(2, "A", { edit: 3, corrected: "b" })])[0]).toMatchObject({ corrected: "b", isLeftOut: false });
+  expect(lessons([insight(1, "a", { edit: 3 }), insight(2, "A")])[0]).toMatchObject({ corrected: null, isLeftOut: false });
+  expect(lessons([insight(1, "a", { edit: 3 }), insight(2, "A", { edit: 4 })])[0]).toMatchObject({ corrected: null, isLeftOut: true });
 });

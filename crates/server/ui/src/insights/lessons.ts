@@ -16,6 +16,10 @@ export interface Lesson {
   wins: number;
   /** Why the evidence points both ways; empty where it does not. */
   contradictions: string[];
+  /** The text that prompts show in its place, if a person corrected it. */
+  corrected: string | null;
+  /** True if a person left it out of prompts. */
+  isLeftOut: boolean;
 }
 
 /** The thought as it counts for being the same: letters and digits, without case. */
@@ -54,5 +58,8 @@ function lesson(sources: Insight[]): Lesson {
     ...(wins > 0 && slower ? ["some readers won with it, and readers were slower than others in all"] : []),
     ...(faster && slower ? ["readers were faster than others after one source, and slower after another"] : []),
   ];
-  return { thought: sources[0]?.thought ?? "", kind, sources, shown, judged, wins, contradictions };
+  const edited = sources.filter(({ edit }) => edit !== null);
+  const corrected = edited.find((source) => source.corrected !== null)?.corrected ?? null;
+  const isLeftOut = edited.length === sources.length && corrected === null;
+  return { corrected, isLeftOut, thought: sources[0]?.thought ?? "", kind, sources, shown, judged, wins, contradictions };
 }

@@ -106,3 +106,8 @@ describe("what is read at once", () => {
     expect([now.length, later.length]).toEqual([20, 20]);
   });
 });
+
+it("has the run read again after a direction, which may have changed its limits", () => {
+  const what = { kind: "hint" as const, text: "tile", prompts: null };
+  expect(patch([], [event(1, { kind: "steered", entry: 1, actor: "ada", what })]).runChanged).toBe(true);
+});

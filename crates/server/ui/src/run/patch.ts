@@ -31,6 +31,7 @@ export function patch(nodes: readonly CandidateSummary[], events: readonly RunEv
   for (const { what, at } of events) {
     switch (what.kind) {
       case "run_changed":
+      case "steered":
         runChanged = true;
         break;
       case "promotion": {

@@ -138,7 +138,7 @@ export class RequestKey {
 
   constructor(private readonly fresh: () => string) {}
 
-  of(request: RunRequest): string {
+  of(request: object): string {
     const text = JSON.stringify(request);
     if (text !== this.#request) {
       this.#request = text;

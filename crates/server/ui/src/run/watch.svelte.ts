@@ -76,7 +76,7 @@ export class RunWatch {
   async open(): Promise<void> {
     this.error = null;
     this.#stopWatching();
-    this.#stopWatching = onRecovery(() => this.#recover());
+    this.#stopWatching = onRecovery(() => this.refresh());
     try {
       const view = await run(this.id);
       if (this.#closed) return;
@@ -155,8 +155,8 @@ export class RunWatch {
     this.run = await control(this.id, action);
   }
 
-  /** The service answers again: it may be another process, whose run stands elsewhere. */
-  #recover(): void {
+  /** Reads the run again and reopens its events: after the service was away, or when a run that was over goes on. */
+  refresh(): void {
     if (this.run === null) {
       void this.open();
       return;
