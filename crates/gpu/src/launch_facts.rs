@@ -201,9 +201,9 @@ fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
     }
 }
 
-/// Counters per source line of each launch that ran: the lines with the most instructions, without zeros, because the
-/// reply has a size limit.
-pub fn lines(execution: u32, reports: &[LaunchReport]) -> Vec<LaunchLines> {
+/// Counters per source line of each launch that ran: the `most` lines with the most instructions, without zeros,
+/// because the reply has a size limit.
+pub fn lines(execution: u32, reports: &[LaunchReport], most: usize) -> Vec<LaunchLines> {
     let ran = reports.iter().filter(|report| report.outcome.has_run());
     ran.map(|report| {
         let counted = report.counters.get("lines").and_then(Value::as_array);
@@ -213,7 +213,7 @@ pub fn lines(execution: u32, reports: &[LaunchReport]) -> Vec<LaunchLines> {
             .filter_map(line_counters)
             .collect::<Vec<_>>();
         lines.sort_by_key(|line| Reverse(line.counters.get("warp_instructions").copied()));
-        lines.truncate(MAX_LINES);
+        lines.truncate(most.min(MAX_LINES));
         lines.sort_by_key(|line| line.line);
         LaunchLines {
             execution,
@@ -303,7 +303,12 @@ mod tests {
         report.counters = json!({"lines": [
             tally(9, "/x/candidate.cu", 5), tally(3, "/x/candidate.cu", 7),
             tally(4, "/include/cuda_fp16.hpp", 100)]});
-        let [found] = &lines(6, &[report])[..] else {
+        let [hottest] = &lines(6, std::slice::from_ref(&report), 1)[..] else {
+            panic!("one launch");
+        };
+        assert_eq!(hottest.lines[0].line, 3);
+        assert_eq!(hottest.lines.len(), 1);
+        let [found] = &lines(6, &[report], 9)[..] else {
             panic!("one launch");
         };
         assert_eq!((found.execution, found.kernel.as_str()), (6, "k"));

@@ -10,8 +10,8 @@ use std::path::Path;
 use cudarc::driver::sys::CUresult;
 use domain::digest::Digest;
 use domain::role::{
-    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines, Next,
-    Placement, RunJob, RunReply, TensorData, UnwrittenOutput,
+    Execution, ExecutionFacts, ExecutionPurpose, Image, KernelResources, LaunchLines,
+    MAX_REPLY_BYTES, Next, Placement, RunJob, RunReply, TensorData, UnwrittenOutput,
 };
 use domain::task::Role;
 use domain::timing::CacheState;
@@ -263,12 +263,26 @@ fn execute(
         .collect();
     facts.findings =
         launch_facts::findings(&pass.reports, &launch_facts::Buffers { incomplete, starts });
-    let lines = if job.lines {
-        launch_facts::lines(execution.id, &pass.reports)
+    let lines = if job.lines && execution.purpose == ExecutionPurpose::Score {
+        launch_facts::lines(execution.id, &pass.reports, most_lines(job))
     } else {
         Vec::new()
     };
     Ok((facts, lines))
+}
+
+/// The most source lines of one launch: those of all scored launches share what the facts of launches
+/// leave of the reply.
+fn most_lines(job: &RunJob) -> usize {
+    const FACTS_BYTES: usize = 3 << 10;
+    const LINE_BYTES: usize = 1 << 10;
+    let launches = |scored: bool| -> usize {
+        let own = job.executions.iter();
+        let own = own.filter(|own| !scored || own.purpose == ExecutionPurpose::Score);
+        own.map(|own| own.plan.steps.len()).sum()
+    };
+    let room = (MAX_REPLY_BYTES / 8 * 7).saturating_sub(launches(false) * FACTS_BYTES);
+    room / LINE_BYTES / launches(true).max(1)
 }
 
 /// The buffers of an execution: inputs with their content, all others with poison.

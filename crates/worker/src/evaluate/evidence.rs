@@ -28,6 +28,7 @@ use serde_json::json;
 
 use super::build::UNFINISHED;
 use super::error::{EvaluateError, storage};
+use super::facts::CaseLines;
 use crate::host::Host;
 
 /// Name and version of the bundle format.
@@ -38,6 +39,10 @@ const MANIFEST: &str = "manifest.json";
 const SOURCE: &str = "source.cu";
 const TASK: &str = "task.json";
 const EVALUATION: &str = "evaluation.json";
+/// The counters of source lines, on the emulated device.
+const COUNTERS: &str = "counters.json";
+/// The most bytes of the counters of source lines.
+const MAX_COUNTERS_BYTES: u64 = 1 << 20;
 /// The file of a key in its folder.
 const KEY: &str = "key";
 
@@ -130,6 +135,7 @@ pub(super) struct Parts<'a> {
     pub evaluation: &'a Evaluation,
     pub plans: &'a BTreeMap<String, ResolvedPlan>,
     pub compiled: Option<&'a Compiled>,
+    pub lines: &'a [CaseLines],
 }
 
 /// The folder of all bundles.
@@ -174,6 +180,11 @@ pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, Eva
         draft.json("compiler.json", &compiler)?;
         draft.file("image.cubin", &compiled.image.cubin)?;
         draft.file("image.ptx", &compiled.image.ptx)?;
+    }
+    if !parts.lines.is_empty() {
+        let counters = json!({ "modelled_on": host.device().name, "cases": parts.lines });
+        let text = serde_json::to_vec(&counters).expect("counters have text keys");
+        draft.at_most(MAX_COUNTERS_BYTES, COUNTERS, &text)?;
     }
     let manifest = Manifest {
         form: FORM.to_owned(),
@@ -228,7 +239,18 @@ impl Draft<'_> {
     }
 
     fn text(&mut self, name: &str, bytes: &[u8]) -> Result<(), EvaluateError> {
-        if !self.fits(name, bytes.len() as u64) {
+        self.at_most(MAX_BUNDLE_BYTES, name, bytes)
+    }
+
+    /// Adds a text unless it is longer than `most` bytes or the bundle is full.
+    fn at_most(&mut self, most: u64, name: &str, bytes: &[u8]) -> Result<(), EvaluateError> {
+        let length = bytes.len() as u64;
+        if length > most {
+            let reason = format!("{length} bytes; it may have {most}");
+            self.left_out.insert(name.to_owned(), reason);
+            return Ok(());
+        }
+        if !self.fits(name, length) {
             return Ok(());
         }
         let path = self.folder.join(name);

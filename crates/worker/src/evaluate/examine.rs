@@ -11,7 +11,10 @@ use std::path::Path;
 use domain::cleaning;
 use domain::evaluation::{CheckOutcome, ProtocolPart};
 use domain::judge::{self, ComparedOutput, ExecutionContext, InfrastructureFault, RepeatVariation};
-use domain::role::{Compiled, ExecutionFacts, ExecutionPurpose, OutputComparison, RunReply};
+use domain::role::{
+    Compiled, ExecutionFacts, ExecutionPurpose, LaunchLines, LineCounters, OutputComparison,
+    RunReply,
+};
 use domain::seeds::SeedFamily;
 use domain::task::Task;
 use domain::verdict::Verdict;
@@ -19,7 +22,7 @@ use domain::verdict::Verdict;
 pub(super) use self::clean::cleaned;
 use super::context::{Context, Plans};
 use super::error::{EvaluateError, Rejection, StageStop, storage};
-use super::facts::{Facts, Report};
+use super::facts::{CaseLines, Facts, KernelLines, Report};
 use super::passes::{ExpectedOutputs, Inputs, Pass};
 use super::roles::{NumberedPass, Reference, RunLimits};
 use super::stages::effort::Efforts;
@@ -232,6 +235,7 @@ fn judge_reply(
     facts.ran = true;
     let label = |label: String| cleaning::clean_line(&label, cleaning::NAME_CHARACTERS);
     found.model_label = reply.model_label.map(label);
+    let lines = reply.lines;
     let executions = reply.executions.into_iter().map(cleaned);
     let executions = executions.collect::<Vec<_>>();
     let (reported, asked) = (executions.len(), made.len());
@@ -277,6 +281,7 @@ fn judge_reply(
             }
         }
         if pass.purpose == ExecutionPurpose::Score {
+            facts.lines.extend(case_lines(numbered, &lines));
             found.scored.push((pass.case.clone(), execution.clone()));
         }
         found.originals.entry(pass.inputs()).or_insert(execution);
@@ -288,6 +293,42 @@ fn judge_reply(
         "run all executions: the runner reports {reported} of {asked} and no reason"
     ))
     .into())
+}
+
+/// The counters of source lines of an execution; none if its device counts none.
+fn case_lines(numbered: &NumberedPass<'_>, lines: &[LaunchLines]) -> Option<CaseLines> {
+    let own = lines.iter().filter(|own| own.execution == numbered.id);
+    let launches = own
+        .map(|own| KernelLines {
+            kernel: cleaning::clean_name(&own.kernel),
+            lines: own.lines.iter().map(kept_counters).collect(),
+        })
+        .collect::<Vec<_>>();
+    (!launches.is_empty()).then(|| CaseLines {
+        case: numbered.pass.case.clone(),
+        launches,
+    })
+}
+
+/// The counters of a source line that the evidence keeps.
+fn kept_counters(line: &LineCounters) -> LineCounters {
+    const KEPT: [&str; 7] = [
+        "warp_instructions",
+        "global.sectors_read",
+        "global.sectors_read_ideal",
+        "global.sectors_written",
+        "global.sectors_written_ideal",
+        "shared.wavefronts",
+        "shared.wavefronts_ideal",
+    ];
+    let kept = KEPT.iter().filter_map(|name| {
+        let count = line.counters.get(*name)?;
+        Some(((*name).to_owned(), *count))
+    });
+    LineCounters {
+        line: line.line,
+        counters: kept.collect(),
+    }
 }
 
 /// Records every comparison. Returns the verdict on the first execution whose outputs are not within

@@ -12,9 +12,10 @@ use domain::finding::Finding;
 use domain::measurement::Measurement;
 use domain::plan::ResolvedPlan;
 use domain::problem::Problem;
-use domain::role::{Compiled, KernelResources};
+use domain::role::{Compiled, KernelResources, LineCounters};
 use domain::statistics::Floor;
 use domain::tools::sanitize::Sanitizers;
+use serde::Serialize;
 
 use super::context::Context;
 use super::error::StageStop;
@@ -38,6 +39,8 @@ pub(super) struct Facts {
     pub drawn_shapes: Option<DrawnShapes>,
     /// The launches of each score case as they ran.
     pub launches: Option<Vec<CaseLaunches>>,
+    /// The counters of source lines of each score case, on the emulated device.
+    pub lines: Vec<CaseLines>,
     pub floors: Option<Vec<Floor>>,
     pub measurement: Option<Measurement>,
     pub flags: Vec<Problem>,
@@ -46,6 +49,20 @@ pub(super) struct Facts {
     pub findings: Vec<Finding>,
     /// The wall time of each stage.
     pub stages: Vec<StageTime>,
+}
+
+/// The counters of source lines of a score case, launch by launch.
+#[derive(Debug, Serialize)]
+pub(super) struct CaseLines {
+    pub case: String,
+    pub launches: Vec<KernelLines>,
+}
+
+/// The counters of source lines of one launch: the lines with the most instructions.
+#[derive(Debug, Serialize)]
+pub(super) struct KernelLines {
+    pub kernel: String,
+    pub lines: Vec<LineCounters>,
 }
 
 impl Facts {
@@ -65,6 +82,7 @@ impl Facts {
             checks,
             drawn_shapes,
             launches,
+            lines,
             floors,
             measurement,
             flags,
@@ -90,6 +108,9 @@ impl Facts {
         self.checks.extend(checks);
         replace(&mut self.drawn_shapes, drawn_shapes);
         replace(&mut self.launches, launches);
+        if !lines.is_empty() {
+            self.lines = lines;
+        }
         replace(&mut self.floors, floors);
         replace(&mut self.measurement, measurement);
         self.flags.extend(flags);

@@ -123,7 +123,7 @@ impl Roles<'_> {
                 // Modelled times hold no loading.
                 keeps_image: self.host.is_unproved() && !image.is_stateful(),
                 threads: self.host.threads(),
-                lines: self.lines,
+                lines: self.lines || self.counts_lines(now),
                 one_by_one: false,
             };
             let reply = match self.run_job(&job, allowance) {
@@ -135,6 +135,13 @@ impl Roles<'_> {
             rest = later;
         }
         Ok(())
+    }
+
+    /// Returns true if the evidence keeps the counters of the passes' source lines: those of scored passes
+    /// on the emulated device.
+    fn counts_lines(&self, passes: &[NumberedPass<'_>]) -> bool {
+        let scored = |numbered: &NumberedPass<'_>| numbered.pass.purpose == ExecutionPurpose::Score;
+        !self.host.is_unproved() && passes.iter().any(scored)
     }
 
     /// Garbage in shared memory and registers before every execution that is not timed, and other

@@ -4,8 +4,9 @@ use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, EvaluationStage};
 use domain::role::Key;
 use domain::seeds::SeedFamily;
-use domain::task::Bundle;
+use domain::task::{Bundle, Case, CasePurpose, Task};
 use domain::verdict::{Verdict, VerdictKind};
+use serde_json::Value;
 use worker::evaluate::evidence::transfer::{
     TransferError, read_part, receive_file, receive_manifest,
 };
@@ -42,6 +43,31 @@ fn every_verdict_has_a_bundle_that_reproduces_it() {
         assert!(found.differences(lab.evaluator().host()).is_empty());
         let image = found.manifest.files.contains_key("image.cubin");
         assert_eq!(image, expected != VerdictKind::ParseRejected);
+        let counters = std::fs::read_to_string(found.folder.join("counters.json"));
+        assert_eq!(counters.is_ok(), expected == VerdictKind::Accepted);
+        if let Ok(counters) = counters {
+            let counted: Value = serde_json::from_str(&counters).unwrap();
+            let task = Task::load(&request.task).unwrap();
+            let scored = |case: &&Case| case.is_for(CasePurpose::Score);
+            assert_eq!(
+                counted["cases"].as_array().unwrap().len(),
+                task.cases.iter().filter(scored).count()
+            );
+            let most = counted["cases"][0]["launches"][0]["lines"]
+                .as_array()
+                .unwrap();
+            let most = most.iter().max_by_key(|line| {
+                line["counters"]["warp_instructions"]
+                    .as_u64()
+                    .unwrap_or_default()
+            });
+            let number = most.unwrap()["line"].as_u64().unwrap() as usize;
+            let text = request.source.lines().nth(number - 1).unwrap();
+            assert!(
+                text.contains('['),
+                "the line with the most work reads: {text}"
+            );
+        }
 
         let key = found.read_key(&data).unwrap();
         assert_eq!(key, request.key);

@@ -55,6 +55,7 @@ pub(in crate::evaluate) fn conclude(
 ) -> Result<Evaluation, EvaluateError> {
     let plans = std::mem::take(&mut facts.plans);
     let compiled = facts.compiled.clone();
+    let lines = std::mem::take(&mut facts.lines);
     let mut evaluation = evaluation(context, facts, end);
     let parts = Parts {
         request: context.request,
@@ -62,6 +63,7 @@ pub(in crate::evaluate) fn conclude(
         evaluation: &evaluation,
         plans: &plans,
         compiled: compiled.as_ref(),
+        lines: &lines,
     };
     evaluation.evidence = Some(evidence::write_bundle(context.host(), &parts)?);
     Ok(evaluation)
