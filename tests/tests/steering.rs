@@ -17,7 +17,7 @@ const PRICE: &str = "price = { input = 3, output = 15 }\nmax_output_tokens = 400
 
 /// A model that sends one of the task's steps, another one for each seed.
 async fn author() -> Result<ScriptedModel> {
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::small_softmax()?;
     let steps = bundle.files.into_iter();
     let steps = steps.filter(|(path, _)| path.starts_with("playbook/"));
     let steps: Vec<String> = steps.map(|(_, text)| text).collect();
@@ -88,7 +88,7 @@ async fn a_run_follows_the_directions_that_people_give_it() -> Result<()> {
     let entry = server.entry("author", Dialect::OpenAi, PRICE);
     std::fs::write(lab.data().join("models.toml"), entry)?;
     lab.serve(&["--with-local-worker"]).await?;
-    let run = lab.launch(&lab::task(TASK)?, &request(10)).await?.id;
+    let run = lab.launch(&lab::small_softmax()?, &request(10)).await?.id;
     let accepted = |run: &RunView| run.verdicts.get(&VerdictKind::Accepted).copied();
     lab.until(run, |run| accepted(run) >= Some(4)).await?;
     control(&lab, run, "pause").await?;

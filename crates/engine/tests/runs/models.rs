@@ -184,6 +184,34 @@ async fn full_writes_a_candidate_per_trial_and_promotes_the_fastest() {
     assert!(crossed.into_iter().all(|one| one.parents.len() == 2));
 }
 
+#[tokio::test]
+async fn a_run_of_every_method_promotes_a_candidate() {
+    for method in ASKING {
+        let (_, models) = model(diligent);
+        let lab = Lab::with_models(models).await;
+        let run = lab.launch(asking(method, 9)).await;
+        let view = lab.drive(run, later_is_faster).await;
+        assert!(
+            matches!(view.state, RunState::Completed { .. }),
+            "{method:?}: {}",
+            view.state
+        );
+        assert!(view.promotion.is_some(), "{method:?}");
+        let expected = match method {
+            Method::Full => Operator::Crossover,
+            Method::Refine | Method::Funsearch | Method::AiCudaEngineer => Operator::Improve,
+            Method::Eoh => Operator::Retune,
+            _ => Operator::Init,
+        };
+        let all = candidates(&lab, run).await;
+        assert!(
+            all.iter().any(|one| one.operator == expected),
+            "{method:?} asks by {}",
+            expected.as_str()
+        );
+    }
+}
+
 /// An engine that is dropped at random moments, its calls in the middle of being answered, leaves
 /// rows from which the next one makes the same run.
 #[tokio::test]
