@@ -74,7 +74,12 @@ fn load() -> (Task, KernelSource) {
 }
 
 fn preconditions() -> Preconditions {
-    let bounds = |min, max, multiple| DimBounds { min, max, multiple };
+    let bounds = |min, max, multiple| DimBounds {
+        min,
+        max,
+        multiple,
+        task_max: None,
+    };
     let limits = |align, max_elements| TensorLimits {
         align,
         max_elements,

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::evaluation::CheckOutcome;
-use crate::task::{Case, Task};
+use crate::task::{Case, Range, Task};
 
 /// The bounds of the shapes on which a candidate gave right outputs, and the alignments of the
 /// buffers in these executions. Inside the bounds shapes were sampled; outside nothing was executed.
@@ -30,6 +30,9 @@ pub struct DimBounds {
     pub max: i64,
     /// The greatest common divisor of all.
     pub multiple: i64,
+    /// The maximum that the task states, where executions did not reach it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_max: Option<i64>,
 }
 
 /// The limits of a tensor in the verified shapes.
@@ -55,10 +58,15 @@ impl Preconditions {
                 min: *value,
                 max: *value,
                 multiple: *value,
+                task_max: None,
             });
             bounds.min = bounds.min.min(*value);
             bounds.max = bounds.max.max(*value);
             bounds.multiple = greatest_common_divisor(bounds.multiple, *value);
+        }
+        for (dim, bounds) in &mut dims {
+            let stated = task.free_dims.get(dim).and_then(Range::stated_maximum);
+            bounds.task_max = stated.filter(|stated| *stated > bounds.max);
         }
         let largest = |tensor| {
             let sizes = cases.iter().map(|case| elements(task, tensor, case));
@@ -97,14 +105,19 @@ fn greatest_common_divisor(a: i64, b: i64) -> i64 {
 
 impl fmt::Display for DimBounds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self { min, max, .. } if min == max => write!(f, "{min}"),
-            Self {
-                min,
-                max,
-                multiple: 1,
-            } => write!(f, "{min} to {max}"),
-            Self { min, max, multiple } => write!(f, "{min} to {max} by {multiple}"),
+        let Self {
+            min, max, multiple, ..
+        } = self;
+        write!(f, "{min}")?;
+        if min != max {
+            write!(f, " to {max}")?;
+            if *multiple != 1 {
+                write!(f, " by {multiple}")?;
+            }
+        }
+        match self.task_max {
+            Some(stated) => write!(f, " (the task allows {stated})"),
+            None => Ok(()),
         }
     }
 }

@@ -92,6 +92,9 @@ pub struct Task {
     pub insights: String,
 }
 
+/// The largest value of a dim whose task states none.
+pub const UNSTATED_MAXIMUM: i64 = i32::MAX as i64;
+
 /// The values that a dim may have: every candidate must be right on all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Range {
@@ -107,6 +110,11 @@ impl Range {
     /// Returns true if a value is one of them.
     pub fn contains(&self, value: i64) -> bool {
         (self.least..=self.most).contains(&value) && value % self.multiple == 0
+    }
+
+    /// The largest value, where the task states a maximum below that of a 32-bit integer.
+    pub fn stated_maximum(&self) -> Option<i64> {
+        (self.most < UNSTATED_MAXIMUM).then(|| self.most - self.most % self.multiple)
     }
 }
 
@@ -228,6 +236,10 @@ pub enum CasePurpose {
     /// Correctness of a shape that one promotion draws. No task file lists it.
     #[serde(skip)]
     Drawn,
+    /// Correctness of a drawn shape in which one dim lies between its largest listed value and its
+    /// maximum.
+    #[serde(skip)]
+    TowardsMaximum,
 }
 
 /// Promises beyond the tolerance.

@@ -41,8 +41,12 @@ use = ["check"]
 "#;
 
 fn task() -> Task {
+    task_of(TASK)
+}
+
+fn task_of(text: &str) -> Task {
     let kernel = "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = [\"x\", \"y\"]\n---*/\nk\n";
-    let mut files = BTreeMap::from([("task.toml".to_owned(), TASK.to_owned())]);
+    let mut files = BTreeMap::from([("task.toml".to_owned(), text.to_owned())]);
     for name in ["reference.cu", "check.cu", "baseline.cu"] {
         files.insert(name.to_owned(), kernel.to_owned());
     }
@@ -65,7 +69,12 @@ fn only_executed_shapes_are_covered() {
     let task = task();
     let checks = ["small", "small", "large", "of another task"].map(check);
     let covered = Preconditions::of(&task, &checks).expect("two shapes");
-    let bounds = |min, max, multiple| DimBounds { min, max, multiple };
+    let bounds = |min, max, multiple| DimBounds {
+        min,
+        max,
+        multiple,
+        task_max: None,
+    };
     assert_eq!(covered.dims["N"], bounds(12, 40, 4));
     assert_eq!(covered.dims["D"], bounds(8, 8, 8));
     let limits = |align, max_elements| TensorLimits {
@@ -80,4 +89,19 @@ fn only_executed_shapes_are_covered() {
         "D 8; N 12 to 40 by 4; x at 16 bytes, to 320 elements; y at 4 bytes, to 40 elements; 2 shapes executed"
     );
     assert_eq!(Preconditions::of(&task, &[]), None);
+}
+
+#[test]
+fn a_maximum_that_was_not_reached_is_named() {
+    let task = task_of(&TASK.replace("N = {}", "N = { max = 5000 }"));
+    let checks = ["small", "never executed"].map(check);
+    let covered = Preconditions::of(&task, &checks).expect("two shapes");
+    assert_eq!(covered.dims["N"].task_max, Some(5000));
+    assert_eq!(
+        covered.dims["N"].to_string(),
+        "12 to 4000 by 4 (the task allows 5000)"
+    );
+    let task = task_of(&TASK.replace("N = {}", "N = { max = 4003, multiple = 4 }"));
+    let covered = Preconditions::of(&task, &checks).expect("two shapes");
+    assert_eq!(covered.dims["N"].task_max, None);
 }

@@ -9,12 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use domain::digest::Digest;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement};
 use domain::seeds::SeedFamily;
-use domain::task::{Bundle, Task};
-use worker::evaluate::{ExpectedOutputs, Extent, Pass, Passes, Repetition};
+use domain::task::{Bundle, Case, CasePurpose, Task};
+use worker::evaluate::{ExpectedOutputs, Extent, Pass, Passes, Repetition, load_task};
 
-fn task(name: &str) -> Task {
+fn bundle(name: &str) -> Bundle {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../kernels")
         .join(name);
@@ -23,7 +24,11 @@ fn task(name: &str) -> Task {
         let text = std::fs::read_to_string(root.join(file)).unwrap();
         files.insert(file.to_owned(), text);
     }
-    let mut task = Task::load(&Bundle { files }).unwrap();
+    Bundle { files }
+}
+
+fn task(name: &str) -> Task {
+    let mut task = Task::load(&bundle(name)).unwrap();
     // The task may grow; these tests count six cases of attention.
     const COUNTED: [&str; 6] = ["starved", "ladder", "single", "ragged", "odd", "wide"];
     if name == "attention-f16" {
@@ -435,4 +440,52 @@ fn a_champion_is_asked_most() {
         (repeats, draws)
     });
     assert_eq!(counts, [(20, 0), (250, 64), (1000, 512)]);
+}
+
+/// The shapes of a confirmation that go towards the maximum of a dim, where the dim M has these bounds.
+fn towards_maximum(name: &str, bounds: &str) -> Vec<Case> {
+    let mut bundle = bundle(name);
+    let text = bundle.files.get_mut("task.toml").unwrap();
+    *text = text.replacen("M = {}", &format!("M = {bounds}"), 1);
+    let request = EvaluationRequest {
+        source: bundle.files["baseline.cu"].clone(),
+        task: bundle,
+        file: "baseline.cu".to_owned(),
+        configuration: BTreeMap::new(),
+        stage: EvaluationStage::Confirmation,
+        key: Key(Digest::of("a confirmation")),
+        incumbent: None,
+    };
+    let mut cases = load_task(&request).unwrap().cases;
+    cases.retain(|case| case.is_for(CasePurpose::TowardsMaximum));
+    cases
+}
+
+#[test]
+fn a_promotion_goes_up_to_a_stated_maximum_while_the_other_dims_stay_small() {
+    let rows = |cases: &[Case]| cases.iter().map(|case| case.dims["M"]).collect::<Vec<_>>();
+    let is_small = |case: &&Case| 2 * case.dims["M"] * case.dims["N"] <= 1 << 17;
+    let cases = towards_maximum("transpose-f32", "{ max = 40000 }");
+    assert!(cases.len() > 20, "{cases:?}");
+    // The largest that is listed is 16384.
+    let mut all = rows(&cases);
+    assert!(all.iter().all(|rows| (16385..=40_000).contains(rows)));
+    assert!(all.contains(&40_000) && all.contains(&39_999));
+    assert!(cases.iter().all(|case| is_small(&case)), "{cases:?}");
+    let widths = cases.iter().map(|case| case.dims["N"]);
+    assert!(widths.collect::<BTreeSet<_>>().len() > 1);
+    all.retain(|rows| rows % 4 == 0);
+    assert!(all.len() > 8 && all.len() + 4 < cases.len(), "{cases:?}");
+    let products = towards_maximum("gemm-int8", "{}");
+    let depths = products.iter().map(|case| case.dims["K"]);
+    let depths = depths.collect::<BTreeSet<_>>();
+    assert!(depths.iter().all(|depth| depth % 16 == 0), "{depths:?}");
+    assert!(depths.contains(&65_536) && depths.contains(&65_520));
+    // The largest case has 2^21 elements in its two tensors together.
+    let mut beyond_reach = towards_maximum("transpose-f32", "{ max = 100000000 }");
+    assert_eq!(rows(&beyond_reach).iter().max(), Some(&(1 << 20)));
+    beyond_reach.retain(|case| !is_small(&case));
+    assert!((1..=6).contains(&beyond_reach.len()), "{beyond_reach:?}");
+    assert!(beyond_reach.iter().all(|case| case.dims["N"] == 1));
+    assert_eq!(towards_maximum("transpose-f32", "{}"), []);
 }

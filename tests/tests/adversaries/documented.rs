@@ -102,7 +102,7 @@ fn every_mode_has_its_row_and_its_tests() {
         .iter()
         .map(|(mode, _)| mode.clone())
         .collect::<Vec<_>>();
-    let wanted = (1..=53).map(|n| format!("B{n}"));
+    let wanted = (1..=54).map(|n| format!("B{n}"));
     let wanted = wanted.chain((1..=16).map(|n| format!("C{n}")));
     assert_eq!(found, wanted.collect::<Vec<_>>());
     for (mode, columns) in &rows {

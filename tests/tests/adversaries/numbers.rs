@@ -87,6 +87,43 @@ fn b09_zeros_at_one_value_of_a_dim() {
     assert_eq!(confirmation(right.clone()), VerdictKind::Accepted);
 }
 
+/// Kernels that are wrong only where one dim is several times its largest listed value, which their task allows. A
+/// promotion draws such values of each dim that has a maximum.
+#[test]
+fn b54_wrong_far_beyond_the_listed_dims() {
+    let bench = bench();
+    let subjects = lab::verdicts::subject::subjects().expect("the tasks read");
+    for (name, file) in [
+        ("transpose-f32", "b54-blocks-of-column-36.cu"),
+        ("transpose-f32", "b54-rows-beyond-1032.cu"),
+        ("transpose-f32", "b54-thread-of-blocks-of-column-13.cu"),
+        ("softmax-f32", "b54-columns-beyond-2048.cu"),
+        ("mean-f32", "b54-grid-of-1500-rows.cu"),
+    ] {
+        let subject = subjects.iter().find(|subject| subject.name == name);
+        let task = &subject.expect("it is one of them").bundle;
+        let mut request = request(task, file, read(file));
+        request.stage = EvaluationStage::Confirmation;
+        let confirmation = bench.evaluate(&request);
+        let verdict = confirmation.verdict;
+        let kind = verdict.kind();
+        assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
+    }
+    let subject = subjects.iter().find(|subject| subject.name == "mean-f32");
+    let subject = subject.expect("it is one of them");
+    let right = subject.kernels["block-per-row.cu"].clone();
+    let mut request = request(&subject.bundle, "right.cu", right);
+    request.stage = EvaluationStage::Confirmation;
+    let confirmation = bench.evaluate(&request);
+    let verdict = &confirmation.verdict;
+    assert_eq!(verdict.kind(), VerdictKind::Accepted, "{verdict}");
+    let proved = confirmation.preconditions.expect("it was accepted");
+    for (dim, most) in [("R", 4096), ("C", 8192)] {
+        assert_eq!(proved.dims[dim].max, most, "{dim}");
+        assert_eq!(proved.dims[dim].task_max, None, "{dim}");
+    }
+}
+
 #[test]
 fn b52_rows_that_ordinary_values_do_not_make() {
     let folder = lab::repository().join("kernels/softmax-f32");

@@ -202,7 +202,9 @@ pub(super) fn source(export: &Export<'_>) -> String {
 fn refusal(export: &Export<'_>) -> String {
     let mut text = String::from("const char* refusal([[maybe_unused]] const Dims& dims) {\n");
     for (dim, bounds) in &export.preconditions.dims {
-        let DimBounds { min, max, multiple } = bounds;
+        let DimBounds {
+            min, max, multiple, ..
+        } = bounds;
         let member = member(dim);
         let _infallible = writeln!(
             text,

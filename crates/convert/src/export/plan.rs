@@ -59,7 +59,9 @@ fn requirements(export: &Export<'_>) -> Vec<Json> {
         rows.push(json!({ "holds": holds, "else": message }));
     };
     for (dim, bounds) in &export.preconditions.dims {
-        let DimBounds { min, max, multiple } = bounds;
+        let DimBounds {
+            min, max, multiple, ..
+        } = bounds;
         let message = format!("{dim} must be {bounds}: nothing else was executed");
         for holds in [
             json!(["<=", min, dim]),

@@ -10,7 +10,7 @@ use toml::Spanned;
 use self::raw::{Raw, RawContract, RawGate};
 use super::{
     Bundle, Case, CasePurpose, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase,
-    Range, Role, Scalar, ScoredCache, Task, Tensor,
+    Range, Role, Scalar, ScoredCache, Task, Tensor, UNSTATED_MAXIMUM,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -291,7 +291,7 @@ impl TaskReader<'_> {
             let given = |bound: &Option<Spanned<i64>>| bound.as_ref().map(|bound| *bound.get_ref());
             let range = Range {
                 least: given(&dim.min).unwrap_or(1),
-                most: given(&dim.max).unwrap_or(i64::from(i32::MAX)),
+                most: given(&dim.max).unwrap_or(UNSTATED_MAXIMUM),
                 multiple: given(&dim.multiple).unwrap_or(1),
             };
             let bounded = dim.min.is_some() || dim.max.is_some() || dim.multiple.is_some();

@@ -1,12 +1,13 @@
 //! Shapes that no task file lists: at the edges of warps and tiles, where loops have their tails,
-//! and, before a promotion, on both sides of the candidate's own conditions, drawn ones, and some
-//! beyond what the task lists.
+//! and, before a promotion, on both sides of the candidate's own conditions, drawn ones, some
+//! beyond what the task lists, and some up to the maxima of dims.
 //!
 //! A search meets a few of them, which its key chooses, so that the reference's answers are
 //! computed once per run; a confirmation meets all. The values that a dim may have are the task's.
 
 mod conditions;
 mod drawn;
+mod maxima;
 mod outcomes;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -79,6 +80,7 @@ pub fn cases(
     }
     edges.beyond()?;
     edges.draw(key)?;
+    edges.approach_maxima(key)?;
     Ok(edges.found)
 }
 

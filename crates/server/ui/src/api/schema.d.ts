@@ -2005,6 +2005,11 @@ export interface components {
              * @description The greatest common divisor of all.
              */
             multiple: number;
+            /**
+             * Format: int64
+             * @description The maximum that the task states, where executions did not reach it.
+             */
+            task_max?: number | null;
         };
         /** @description A round that does not count. */
         Discarded: {

@@ -46,14 +46,9 @@ fn dims(task: &Task, key: Key, turn: usize) -> BTreeMap<String, i64> {
     for (dim, range) in &task.free_dims {
         let listed = shown(task).map(|case| case.dims[dim]).max().unwrap_or(1);
         let drawn = word(key, &["drawn", dim, &turn_name]);
-        let value = log_uniform(drawn, range.least, listed);
-        let aligned = turn % 2 == 1;
-        let value = if aligned {
-            let exponents = ALIGNMENTS.end() - ALIGNMENTS.start() + 1;
-            let exponent =
-                ALIGNMENTS.start() + word(key, &["alignment", dim, &turn_name]) % exponents;
-            let multiple = 1_i64 << exponent;
-            (value / multiple * multiple).max(multiple)
+        let value = log_uniform(drawn, range.least, beyond(listed));
+        let value = if turn % 2 == 1 {
+            aligned(value, word(key, &["alignment", dim, &turn_name]))
         } else {
             value
         };
@@ -62,15 +57,24 @@ fn dims(task: &Task, key: Key, turn: usize) -> BTreeMap<String, i64> {
     dims
 }
 
-/// A value between `least` and a little beyond `listed` whose logarithm is uniform. `drawn` has 64
-/// uniform bits.
-fn log_uniform(drawn: u64, least: i64, listed: i64) -> i64 {
+/// The upper bound of a drawn dim.
+#[expect(clippy::cast_precision_loss, reason = "a bound of a draw")]
+pub(super) fn beyond(listed: i64) -> f64 {
+    listed.max(1) as f64 * BEYOND
+}
+
+/// The largest multiple of 4 to 128 that is at most `value`; that multiple itself if there is none. `drawn`
+/// has 64 uniform bits.
+pub(super) fn aligned(value: i64, drawn: u64) -> i64 {
+    let exponents = ALIGNMENTS.end() - ALIGNMENTS.start() + 1;
+    let multiple = 1_i64 << (ALIGNMENTS.start() + drawn % exponents);
+    (value / multiple * multiple).max(multiple)
+}
+
+/// A value from `least` to `most` whose logarithm is uniform. `drawn` has 64 uniform bits.
+pub(super) fn log_uniform(drawn: u64, least: i64, most: f64) -> i64 {
     #[expect(clippy::cast_precision_loss, reason = "a share of the range")]
-    let (share, least, most) = (
-        drawn as f64 / u64::MAX as f64,
-        least.max(1) as f64,
-        listed.max(1) as f64 * BEYOND,
-    );
+    let (share, least) = (drawn as f64 / u64::MAX as f64, least.max(1) as f64);
     // Rounding errors of the logarithm must not push a whole number below itself.
     let value = (least.ln() + share * (most.max(least) / least).ln()).exp() * (1.0 + 1e-12);
     #[expect(
@@ -82,7 +86,7 @@ fn log_uniform(drawn: u64, least: i64, listed: i64) -> i64 {
 }
 
 /// The next value at or below the given one that a dim may have; its least one if none is.
-fn allowed(value: i64, range: &Range) -> i64 {
+pub(super) fn allowed(value: i64, range: &Range) -> i64 {
     let most = range.most.min(value);
     let value = most - most.rem_euclid(range.multiple);
     if value >= range.least {
@@ -98,10 +102,10 @@ mod tests {
 
     #[test]
     fn draws_are_uniform_in_the_logarithm_from_one_to_a_quarter_beyond_the_largest() {
-        assert_eq!(log_uniform(0, 1, 32_000), 1);
-        assert_eq!(log_uniform(u64::MAX, 1, 32_000), 40_000);
-        assert_eq!(log_uniform(u64::MAX / 2, 1, 32_000), 200);
-        assert_eq!(log_uniform(u64::MAX / 2, 7, 7), 7);
+        assert_eq!(log_uniform(0, 1, beyond(32_000)), 1);
+        assert_eq!(log_uniform(u64::MAX, 1, beyond(32_000)), 40_000);
+        assert_eq!(log_uniform(u64::MAX / 2, 1, beyond(32_000)), 200);
+        assert_eq!(log_uniform(u64::MAX / 2, 7, beyond(7)), 7);
     }
 
     #[test]

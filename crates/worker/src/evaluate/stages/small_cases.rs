@@ -5,7 +5,7 @@ use domain::evaluation::DrawnShapes;
 use domain::policy::Feature;
 use domain::role::Compiled;
 use domain::seeds::SeedFamily;
-use domain::task::Task;
+use domain::task::{CasePurpose, Task};
 
 use crate::evaluate::context::{Context, DRAWN, REPEAT, SCREEN, SMOKE};
 use crate::evaluate::examine::{ExaminationInputs, Executions, examine as examine_passes};
@@ -48,7 +48,11 @@ pub(in crate::evaluate) fn examine(
             let found = examine_passes(context, DRAWN, some, inputs, &Executions::default());
             facts.merge(found)?;
         }
-        facts.drawn_shapes = DrawnShapes::right_on(drawn.len());
+        let of_law = |pass: &&Pass| {
+            let case = context.task.case(&pass.case);
+            case.is_some_and(|case| !case.is_for(CasePurpose::TowardsMaximum))
+        };
+        facts.drawn_shapes = DrawnShapes::right_on(drawn.iter().filter(of_law).count());
         Ok(())
     })
 }
