@@ -25,6 +25,10 @@ pub enum Law {
     Cancelling,
     /// Normal, one in twenty a thousand times larger.
     HeavyTail,
+    /// Normal around -200 with deviation 10, one in eight 100 lower.
+    Negative,
+    /// One integer from -2 to 2.
+    Equal,
     /// The position in the tensor modulo 251, in steps of 1/64.
     Positions,
     /// One element of 1.5 among zeros, in tensors that the task is linear in.
@@ -36,13 +40,15 @@ pub enum Law {
 }
 
 /// Every law.
-pub const LAWS: [Law; 10] = [
+pub const LAWS: [Law; 12] = [
     Law::Normal,
     Law::Integers,
     Law::Large,
     Law::Small,
     Law::Cancelling,
     Law::HeavyTail,
+    Law::Negative,
+    Law::Equal,
     Law::Positions,
     Law::Spike,
     Law::Huge,
@@ -128,6 +134,12 @@ pub fn draw(
         Law::Cancelling if chosen => draws.normal() + if at % 2 == 0 { 64.0 } else { -64.0 },
         Law::Cancelling => draws.normal(),
         Law::HeavyTail => draws.normal() * if draws.below(20) == 0 { 1000.0 } else { 1.0 },
+        Law::Negative if chosen => {
+            let lower = if draws.below(8) == 0 { 100.0 } else { 0.0 };
+            10.0 * draws.normal() - 200.0 - lower
+        }
+        Law::Negative => draws.normal(),
+        Law::Equal => (special % 5) as f64 - 2.0,
         Law::Positions if element == Element::F32 => ((at * 7) % 251) as f64 / 64.0 - 2.0,
         Law::Positions => ((at * 7) % 127) as f64,
         Law::Spike if chosen => {

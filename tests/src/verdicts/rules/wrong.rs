@@ -221,6 +221,11 @@ pub const WRONG: &[Rules] = &[
             ("fmaxf ( $a , $b )", "$a"),
             ("fmaxf ( $a , $b )", "$b"),
             ("fmaxf ( $a , $b )", "fminf($a, $b)"),
+            (
+                "fmaxf ( $a , $b )",
+                "__int_as_float(max(__float_as_int($a), __float_as_int($b)))",
+            ),
+            ("float top = - INFINITY", "float top = x[0]"),
             ("float top = - INFINITY", "float top = 0.0f"),
             ("float top = - INFINITY", "float top = -50.0f"),
         ],
