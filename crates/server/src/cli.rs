@@ -27,8 +27,8 @@ pub use self::kernel::{
     ExportForm, FetchArgs, IterateArgs, KernelArgs, OtherKernel, SummaryArgs,
 };
 pub use self::run::{
-    AskingArgs, ContextArgs, ExportRunArgs, MethodName, RecordingArgs, ReplayArgs, RunArgs,
-    ShowArgs, StyleName, SubmitArgs,
+    AskingArgs, ContextArgs, ExportRunArgs, McpArgs, MethodName, RecordingArgs, ReplayArgs,
+    RunArgs, ShowArgs, StyleName, SubmitArgs,
 };
 pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs};
 pub use self::service::{
@@ -123,8 +123,11 @@ pub enum Command {
     /// Write the records of a run to a file: JSON lines, comma-separated values, an HTML report or a
     /// tar archive.
     ExportRun(ExportRunArgs),
-    /// Print the prompt from which a run's next kernel can be written.
+    /// Print the prompt from which a run's next kernel can be written, or write it with the task's
+    /// files as a folder for an agent.
     Context(ContextArgs),
+    /// Serve a run to an agent over the Model Context Protocol, on standard input and output.
+    Mcp(McpArgs),
     /// Submit a kernel file to a run as a candidate.
     Submit(SubmitArgs),
     /// Print all model calls of a run as a recording for `replay`.

@@ -3,6 +3,7 @@
 //! A refused request is the caller's mistake; a missing answer is trouble of the infrastructure. Both
 //! keep their own exit code.
 
+mod proposer;
 pub mod stream;
 
 use std::time::Duration;

@@ -15,7 +15,9 @@ mod gpu_check;
 mod import;
 mod init;
 mod local;
+mod mcp;
 mod model;
+mod pack;
 mod preflight;
 mod propose;
 mod replay;
@@ -110,6 +112,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::GpuCheck(args) => gpu_check::gpu_check(args).await,
             Command::Preflight(args) => preflight::preflight(args).await,
             Command::Context(args) => propose::context(args).await,
+            Command::Mcp(args) => mcp::mcp(args).await,
             Command::Submit(args) => propose::submit(args).await,
             Command::Recording(args) => replay::recording(args).await,
             Command::Replay(args) => replay::replay(args, format).await,

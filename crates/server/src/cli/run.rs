@@ -224,7 +224,26 @@ pub struct ContextArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// Folder to write: prompt, task files, rules, paths and state. It must be empty, missing, or an
+    /// earlier pack of this run, which is brought up to date.
+    #[arg(long, value_name = "DIR", conflicts_with = "json")]
+    pub pack: Option<PathBuf>,
     /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `mcp`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct McpArgs {
+    /// Id of the run that tools use where a call names none.
+    #[arg(long)]
+    pub run: Option<RunId>,
+    /// Name under which submissions are recorded. By default name and version of the agent's
+    /// program, as it gives them.
+    #[arg(long)]
+    pub proposer: Option<String>,
+    /// The service to send the requests to.
     #[command(flatten)]
     pub service: ServiceAddress,
 }

@@ -1,22 +1,19 @@
-//! `context` prints the brief of a run, and `submit` submits a kernel to it.
+//! `context` prints the brief of a run or writes it as a folder, and `submit` submits a kernel.
 
 use std::fmt::Write as _;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::Context;
-use domain::api::{Brief, CandidateDetail, CandidateState, Event, EventKind, Submission};
+use domain::api::{Brief, CandidateDetail, CandidateState, Submission};
 use domain::candidate::{KernelSource, MAX_SOURCE_BYTES};
-use domain::id::CandidateId;
 use domain::verdict::VerdictKind;
 
 use super::address;
 use super::follow::{hint_without_workers, print, print_json};
+use super::pack;
 use crate::cli::{ContextArgs, SubmitArgs};
-use crate::client::Client;
-use crate::client::stream::Events;
 use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::line;
@@ -25,12 +22,12 @@ use crate::terminal::line;
 /// a little too long is sent, so that it gets a verdict that says so.
 const MOST_READ: u64 = 4 * MAX_SOURCE_BYTES as u64;
 
-/// Time without an event after which the candidate is read again.
-const REPOLL_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Prints a run's brief.
+/// Prints a run's brief, or writes its pack.
 pub(super) async fn context(args: ContextArgs) -> Ending {
     let client = address::client(&args.service)?;
+    if let Some(folder) = &args.pack {
+        return pack::write(&client, &args.service, args.run, folder).await;
+    }
     let brief = client.brief(args.run).await?;
     if args.json {
         print_json(&brief)?;
@@ -65,8 +62,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
         return Ok(Outcome::Accepted);
     }
     hint_without_workers(&client).await?;
-    let events = Events::after(&client, args.run, 0);
-    let detail = judged(&client, submitted.id, events).await?;
+    let detail = client.until_judged(args.run, submitted.id).await?;
     if args.json {
         print_json(&detail)?;
     } else {
@@ -114,48 +110,6 @@ pub(super) fn source(file: &Path) -> Result<String, Failure> {
         .map_err(|_| Failure::input(anyhow::anyhow!("read {name}: a kernel must be UTF-8 text")))
 }
 
-/// The candidate once nothing more will happen to it.
-async fn judged(
-    client: &Client,
-    candidate: CandidateId,
-    mut events: Events,
-) -> Result<CandidateDetail, Failure> {
-    loop {
-        let detail = client.candidate(candidate).await?;
-        let waiting = matches!(
-            detail.summary.state,
-            CandidateState::Queued | CandidateState::Evaluating { .. }
-        );
-        // A duplicate of something pending has no verdict of its own yet.
-        let undecided = detail.summary.verdict.is_none()
-            && !matches!(detail.summary.state, CandidateState::Abandoned { .. });
-        if !waiting && !undecided {
-            return Ok(detail);
-        }
-        let news = async {
-            loop {
-                let event = events.next().await?;
-                if is_news(&event, candidate) {
-                    return Ok(());
-                }
-            }
-        };
-        match tokio::time::timeout(REPOLL_INTERVAL, news).await {
-            Ok(news) => news.map_err(|error: crate::client::ClientError| Failure::from(error))?,
-            Err(_elapsed) => {}
-        }
-    }
-}
-
-fn is_news(event: &Event, candidate: CandidateId) -> bool {
-    match &event.what {
-        EventKind::Judged { candidate: of, .. } | EventKind::Requeued { candidate: of, .. } => {
-            *of == candidate
-        }
-        _ => false,
-    }
-}
-
 fn verdict_text(detail: &CandidateDetail) -> String {
     let summary = &detail.summary;
     let mut text = format!(
@@ -179,7 +133,7 @@ fn verdict_text(detail: &CandidateDetail) -> String {
 
 /// The brief as one text that a person reads and a model can be given. It goes to files and
 /// prompts, so it is the service's own text, not cleaned for a terminal.
-fn brief_text(brief: &Brief) -> String {
+pub(super) fn brief_text(brief: &Brief) -> String {
     let messages = brief.prompt.messages.iter();
     let messages = messages.map(|message| message.text.as_str());
     let parts = std::iter::once(brief.prompt.system.as_str()).chain(messages);

@@ -160,3 +160,18 @@ fn the_models_are_named_by_a_file() {
         Some(asked.to_owned())
     );
 }
+
+#[test]
+fn a_pack_is_an_agents_and_not_json() {
+    let uuid = "01938e5a-0000-7000-8000-000000000001";
+    let Ok(Command::Context(args)) = parse(&format!("kernelwright context {uuid} --pack work"))
+    else {
+        panic!("context");
+    };
+    assert_eq!(args.pack.as_deref(), Some(Path::new("work")));
+    assert!(parse(&format!("kernelwright context {uuid} --pack work --json")).is_err());
+    let Ok(Command::Mcp(args)) = parse("kernelwright mcp --server http://127.0.0.1:1") else {
+        panic!("mcp");
+    };
+    assert_eq!((args.run, args.proposer), (None, None));
+}
