@@ -2,6 +2,7 @@
 // recording with replies written by hand; the kernels are compiled, executed and judged.
 
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { after, afterEach, before, describe, it } from "node:test";
@@ -258,4 +259,40 @@ it("a paused run is resumed, and pauses again for the same reason", async () => 
   await panel("Events").getByText("run running").nth(1).waitFor();
   await button("Resume").waitFor();
   await page.getByText("it holds no reply for turn 0").first().waitFor();
+});
+
+it("a hint is given to the run and listed", async () => {
+  await open(run);
+  await button("Hint…").click();
+  await panel("Steering").getByLabel("Hint", { exact: true }).fill("try warp shuffles");
+  await button("Add the hint").click();
+  await panel("Steering").getByText("hint: try warp shuffles").waitFor();
+  assert.deepEqual((await service.get(`${run}/steering`)).map(({ entry, kind }) => [entry, kind]), [[1, "hint"]]);
+  assert.deepEqual(complaints, []);
+});
+
+it("a run from the form ends with its champion in git", async () => {
+  await open("/runs/new");
+  await page.getByLabel("Method", { exact: true }).selectOption("playbook");
+  await page.getByLabel("Name", { exact: true }).fill("to git");
+  await page.getByLabel("Trials", { exact: true }).fill("1");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "to git" }).waitFor();
+  const { pathname } = new URL(page.url());
+  await page.getByText("Champion committed").waitFor({ timeout: RUN_TAKES });
+  await page.screenshot({ path: "screenshots/committed.png", fullPage: true });
+  const { best, promotion } = await service.get(pathname);
+  const git = (...words) => execFileSync("git", ["--git-dir", promotion.repository, ...words], { encoding: "utf8" });
+  assert.equal(git("rev-parse", promotion.branch).trim(), promotion.state.commit);
+  const files = git("ls-tree", "-r", "--name-only", promotion.branch).trim().split("\n");
+  const { source } = await service.get(`/candidates/${best.candidate}`);
+  assert.ok(files.some((file) => git("show", `${promotion.branch}:${file}`) === source), `the champion's source is one of ${files}`);
+  await page.locator("a.big").click();
+  await panel("Difference to the parent").locator("tr.added").first().waitFor();
+  await panel("Source").getByRole("img", { name: /^Line \d+: [\d,]+ warp instructions/ }).first().waitFor();
+  await page.screenshot({ path: "screenshots/champion.png", fullPage: true });
+  assert.deepEqual(complaints, []);
+  await button("Promote…").click();
+  await button("Confirm and commit").click();
+  await page.getByRole("alert").getByText("already, which is committed").waitFor();
 });
