@@ -15,12 +15,13 @@ use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Finished, Lab, Process};
 
 /// The pages in the order in which a reader meets them.
-const PAGES: [&str; 10] = [
+const PAGES: [&str; 11] = [
     "install.md",
     "first-task.md",
     "ship.md",
     "verdicts.md",
     "models.md",
+    "agents.md",
     "workers.md",
     "monitoring.md",
     "http.md",
