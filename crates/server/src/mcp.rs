@@ -2,7 +2,7 @@
 //!
 //! It is a client of the service: its tools send the requests of the command line, so that a token's
 //! scope holds for an agent as for anybody. Answers are built from what prompts may hold
-//! ([`domain::brief::feedback`]) and never from the verdict's own sentence, which is for people.
+//! ([`domain::brief::feedback()`]) and never from the verdict's own sentence, which is for people.
 
 mod answer;
 mod arguments;
