@@ -30,7 +30,7 @@ pub struct RunsListArgs {
     #[arg(
         long,
         value_name = "STATE",
-        value_parser = PossibleValuesParser::new(RunStateName::ALL.map(RunStateName::as_str)).map(state)
+        value_parser = PossibleValuesParser::new(RunStateName::ALL.map(RunStateName::as_str)).map(|name| state(&name))
     )]
     pub state: Option<RunStateName>,
     /// Only runs of this task, of all its versions.
@@ -63,7 +63,7 @@ pub struct RunsChangeArgs {
     pub service: ServiceAddress,
 }
 
-fn state(name: String) -> RunStateName {
+fn state(name: &str) -> RunStateName {
     let mut states = RunStateName::ALL.into_iter();
     states
         .find(|state| state.as_str() == name)
