@@ -12,6 +12,7 @@ mod lineage;
 mod run;
 mod steering;
 mod task;
+mod webhook;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,7 @@ pub use self::task::{
     Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,
     TaskDefinition, TaskFile, TaskVersion, TensorView,
 };
+pub use self::webhook::{UnwellDevice, WebhookBody, WebhookData, WebhookDelivery, WebhookKind};
 
 /// A promotion.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

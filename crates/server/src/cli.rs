@@ -34,7 +34,7 @@ pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs};
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
     ModelListArgs, ModelsFile, ServeArgs, TaskCommand, TaskListArgs, TaskShowArgs, TaskUploadArgs,
-    WorkerCommand, WorkerDrainArgs, WorkerListArgs,
+    WebhookCommand, WebhookListArgs, WorkerCommand, WorkerDrainArgs, WorkerListArgs,
 };
 pub use self::steer::{Limits, SteerCommand, SteeredRun};
 pub use self::sweep::SweepArgs;
@@ -83,6 +83,9 @@ pub enum Command {
     /// Create, list or revoke the access tokens of a service.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// List the events that a service could not deliver to the endpoints of its webhooks.
+    #[command(subcommand)]
+    Webhook(WebhookCommand),
     /// Show the health of a service's devices and the error rates of their comparisons.
     Devices(DevicesArgs),
     /// Start a run, which is one search for a faster kernel, on a service.

@@ -12,7 +12,8 @@ use axum::body::Bytes;
 use domain::api::{
     Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, FleetHealth,
     ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview, RunRequest,
-    RunStateName, RunView, SteeringEntry, Submission, TaskVersion, TaskView, WorkerView,
+    RunStateName, RunView, SteeringEntry, Submission, TaskVersion, TaskView, WebhookDelivery,
+    WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -219,6 +220,15 @@ impl Client {
     /// [`ClientError`].
     pub async fn devices(&self) -> Result<FleetHealth, ClientError> {
         self.get("devices", "list the devices").await
+    }
+
+    /// Lists the events that no endpoint of the webhooks took.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn undelivered_webhooks(&self) -> Result<Vec<WebhookDelivery>, ClientError> {
+        self.get("webhooks/undelivered", "list the undelivered events")
+            .await
     }
 
     /// Lists the workers that the service got requests from in the last hour.

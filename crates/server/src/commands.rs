@@ -30,6 +30,7 @@ mod steer;
 mod sweep;
 mod tasks;
 mod token;
+mod webhook;
 mod worker;
 
 use std::process::ExitCode;
@@ -81,6 +82,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Worker(WorkerCommand::List(args)) => fleet::list(args).await,
             Command::Worker(WorkerCommand::Drain(args)) => fleet::drain(args).await,
             Command::Token(command) => token::token(command).await,
+            Command::Webhook(command) => webhook::webhook(command).await,
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,
             Command::Runs(command) => runs::runs(command).await,

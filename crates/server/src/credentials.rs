@@ -15,7 +15,7 @@ pub const TOKEN: &str = "KERNELWRIGHT_TOKEN";
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
     /// A file cannot be read.
-    #[error("read {what} {path}, which {setting} or the profile names; correct the path")]
+    #[error("read {what} {path}, which {setting} names; correct the path")]
     Unreadable {
         /// The kind of file, such as "the token file".
         what: &'static str,
@@ -26,12 +26,14 @@ pub enum CredentialError {
         /// The system's error.
         source: std::io::Error,
     },
-    /// Other users may read the token file.
+    /// Other users may read a file with a secret.
     #[error(
-        "use the token file {path}: other users may read it (mode {mode:03o}), so that the token may be known to them; run `chmod 600 {path}`, and replace the token if others use this machine",
+        "use {what} {path}: other users may read it (mode {mode:03o}), so that the secret may be known to them; run `chmod 600 {path}`, and replace the secret if others use this machine",
         path = path.display()
     )]
     ReadableByOthers {
+        /// The kind of file, such as "the token file".
+        what: &'static str,
         /// The file.
         path: PathBuf,
         /// Its permissions.
@@ -67,7 +69,7 @@ impl Credentials {
             .map(|path| {
                 fs::read(path).map_err(|source| CredentialError::Unreadable {
                     what: "the authority's certificate",
-                    setting: "--ca, KERNELWRIGHT_CA",
+                    setting: "--ca, KERNELWRIGHT_CA or the profile",
                     path: path.to_owned(),
                     source,
                 })
@@ -91,9 +93,20 @@ impl Credentials {
 /// # Errors
 /// [`CredentialError`].
 pub fn read_token(path: &Path) -> Result<Secret, CredentialError> {
+    let setting = "--token-file, KERNELWRIGHT_TOKEN_FILE or the profile";
+    let text = read_private(path, "the token file", setting)?;
+    parse(path.display().to_string(), &text)
+}
+
+/// Reads a file with a secret, which `setting` names.
+pub(crate) fn read_private(
+    path: &Path,
+    what: &'static str,
+    setting: &'static str,
+) -> Result<String, CredentialError> {
     let unreadable = |source| CredentialError::Unreadable {
-        what: "the token file",
-        setting: "--token-file, KERNELWRIGHT_TOKEN_FILE",
+        what,
+        setting,
         path: path.to_owned(),
         source,
     };
@@ -103,13 +116,14 @@ pub fn read_token(path: &Path) -> Result<Secret, CredentialError> {
     let mode = metadata.mode() & 0o777;
     if own && metadata.is_file() && mode & 0o077 != 0 {
         return Err(CredentialError::ReadableByOthers {
+            what,
             path: path.to_owned(),
             mode,
         });
     }
     let mut text = String::new();
     file.read_to_string(&mut text).map_err(unreadable)?;
-    parse(path.display().to_string(), &text)
+    Ok(text)
 }
 
 fn parse(origin: String, text: &str) -> Result<Secret, CredentialError> {

@@ -24,6 +24,7 @@ mod session;
 mod steering;
 mod tasks;
 pub mod tls;
+mod webhooks;
 mod workers;
 
 use std::path::PathBuf;
@@ -190,6 +191,7 @@ fn api() -> OpenApiRouter<App> {
     let prompt = OpenApiRouter::new()
         .routes(routes!(service::health))
         .routes(routes!(service::changes))
+        .routes(routes!(webhooks::undelivered))
         .routes(routes!(session::get, session::sign_in, session::sign_out))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::definition))

@@ -29,3 +29,4 @@ pub mod score;
 pub mod shown_task;
 pub mod terminal;
 pub mod tree;
+pub mod webhooks;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
-use domain::api::{DeviceView, FleetHealth, PoisonView};
+use domain::api::{DeviceView, FleetHealth, PoisonView, UnwellDevice};
 use domain::control::{ControlResult, ControlTally};
 use domain::device::Device;
 use domain::digest::Digest;
@@ -15,7 +15,7 @@ use domain::id::WorkerId;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
-use crate::{Connection, Store, StoreError};
+use crate::{Connection, Store, StoreError, webhooks};
 
 /// The most broken devices that one health report may name; a worker's record has few.
 const MOST_BREAKS: usize = 1000;
@@ -83,6 +83,22 @@ impl Store {
         .execute(&mut *tx)
         .await
         .context("record how a device fares")?;
+        if let Condition::Quarantined { reason } = &report.condition {
+            let since: i64 =
+                query_scalar("SELECT since FROM devices WHERE worker = $1 AND uuid = $2")
+                    .bind(&name)
+                    .bind(&uuid)
+                    .fetch_one(&mut *tx)
+                    .await
+                    .context("read since when a device is quarantined")?;
+            let device = UnwellDevice {
+                worker: name.clone(),
+                uuid: uuid.clone(),
+                name: device.clone(),
+                reason: reason.clone(),
+            };
+            webhooks::announce_device(&mut tx, device, since, now).await?;
+        }
         let breaks = report
             .breaks
             .iter()

@@ -33,6 +33,7 @@ mod steering;
 mod tasks;
 mod texts;
 mod views;
+mod webhooks;
 mod workers;
 
 use std::collections::HashMap;
@@ -65,6 +66,7 @@ pub use snapshot::{RunOutline, Snapshot};
 pub use steering::Takeover;
 pub use tasks::StoredTask;
 pub use views::{CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, Relatives};
+pub use webhooks::{DueWebhook, WebhookAttempt};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 
 use changes::{Changes, CommitScope};

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, jobs, runs};
+use crate::{Connection, Store, StoreError, events, jobs, runs, webhooks};
 
 /// A promotion that waits for the engine: its confirmation or re-check has ended.
 #[derive(Debug, Clone)]
@@ -312,6 +312,7 @@ impl Store {
             .await
             .context("record a commit")?;
         let view = record_state(&mut tx, run, promotion, now).await?;
+        webhooks::announce_winner(&mut tx, run, promotion, now).await?;
         self.commit(tx).await?;
         Ok(view)
     }

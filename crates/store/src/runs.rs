@@ -12,7 +12,9 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, run_state_columns};
-use crate::{Connection, Store, StoreError, calls, events, jobs, promotions, steering, views};
+use crate::{
+    Connection, Store, StoreError, calls, events, jobs, promotions, steering, views, webhooks,
+};
 
 /// A run to create.
 #[derive(Debug, Clone)]
@@ -339,7 +341,8 @@ impl Store {
         self.done(tx, run).await
     }
 
-    /// Adds the time since the last call to the running time of every active run.
+    /// Adds the time since the last call to the running time of every active run, and records the
+    /// events of limits that they have reached.
     ///
     /// # Errors
     /// The database fails.
@@ -353,7 +356,7 @@ impl Store {
         .execute(&self.write)
         .await
         .context("keep the runs' time")?;
-        Ok(())
+        self.announce_budgets(now).await
     }
 
     /// Restarts the clocks after the service was stopped. The time in between is no running time, and
@@ -485,5 +488,6 @@ pub(crate) async fn set_state(
     let changed = EventKind::RunChanged {
         state: state.clone(),
     };
-    events::record(tx, run, &changed, now).await
+    events::record(tx, run, &changed, now).await?;
+    webhooks::announce_state(tx, run, state, now).await
 }

@@ -24,6 +24,9 @@ pub struct ServiceCounts {
     pub devices: Vec<(String, u64)>,
     /// Calls of models that wait for their answer.
     pub open_calls: u64,
+    /// Events for webhooks that no endpoint took, by state: `waiting` for another attempt, or
+    /// `given_up`.
+    pub undelivered_webhooks: Vec<(String, u64)>,
     /// Totals over all runs.
     pub totals: RunTotals,
     /// Size of the database without its write-ahead log, bytes.
@@ -102,6 +105,13 @@ impl Store {
             .fetch_one(&mut *view)
             .await
             .context("count the open calls")?;
+        let webhooks: Vec<(String, i64)> = query_as(
+            "SELECT CASE WHEN due_at IS NULL THEN 'given_up' ELSE 'waiting' END AS state, COUNT(*) \
+             FROM webhook_deliveries WHERE delivered_at IS NULL GROUP BY state ORDER BY state",
+        )
+        .fetch_all(&mut *view)
+        .await
+        .context("count the events that were not delivered")?;
         let pages: i64 =
             query_scalar("SELECT page_count * page_size FROM pragma_page_count, pragma_page_size")
                 .on_postgres("SELECT pg_database_size(current_database())")
@@ -125,6 +135,7 @@ impl Store {
             longest_wait: oldest.map_or(TimeDelta::zero(), |at| now - at),
             workers,
             devices: counted(devices)?,
+            undelivered_webhooks: counted(webhooks)?,
             open_calls: row.number("count", open_calls)?,
             totals,
             database_bytes: row.number("page_count", pages)?,

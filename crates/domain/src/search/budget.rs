@@ -1,6 +1,7 @@
 //! The limits of a run, the resources that it has used, and the reasons why it stops.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -69,6 +70,34 @@ pub struct Spend {
 }
 
 impl Budget {
+    /// The limits by their names on the wire, each with the share that is used, in whole percent. Open
+    /// calls are not counted.
+    pub fn used_percent(
+        &self,
+        trials: u32,
+        running: Duration,
+        spend: &Spend,
+    ) -> Vec<(&'static str, u32)> {
+        let tokens = spend.usage.total() + spend.interrupted_tokens;
+        let dollars = spend.dollars + spend.interrupted_dollars;
+        let limits = [
+            ("trials", Some(u64::from(self.trials)), u64::from(trials)),
+            ("wall_seconds", self.wall_seconds, running.as_secs()),
+            ("tokens", self.tokens, tokens),
+            ("dollars", self.dollars.map(Dollars::nanos), dollars.nanos()),
+            (
+                "device_seconds",
+                self.device_seconds,
+                spend.device_ms / 1000,
+            ),
+        ];
+        let used = limits.into_iter().filter_map(|(name, limit, used)| {
+            let percent = (u128::from(used) * 100).checked_div(u128::from(limit?))?;
+            Some((name, u32::try_from(percent).unwrap_or(u32::MAX)))
+        });
+        used.collect()
+    }
+
     /// Returns the limit that a further call could exceed, or none if the call may be made. Counts
     /// what answers used, and the most that open and interrupted calls may use.
     pub fn forbids(&self, spend: &Spend, call: &Ceiling) -> Option<StopReason> {

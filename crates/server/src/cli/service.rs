@@ -43,6 +43,9 @@ pub struct ServeArgs {
     /// The models file and the data folder.
     #[command(flatten)]
     pub models: ModelsFile,
+    /// File that names the endpoints of webhooks. By default webhooks.toml in the data folder.
+    #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_WEBHOOKS")]
+    pub webhooks: Option<PathBuf>,
     /// The database.
     #[command(flatten)]
     pub database: DatabaseUrl,
@@ -131,6 +134,25 @@ pub struct JoinArgs {
     /// The data folder, for builds and reference answers.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// Commands for webhooks.
+#[derive(Debug, Clone, PartialEq, Subcommand)]
+pub enum WebhookCommand {
+    /// List the events that their endpoints did not take: those that are tried again, and those that
+    /// were given up in the last 30 days.
+    List(WebhookListArgs),
+}
+
+/// Arguments of `webhook list`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct WebhookListArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
 }
 
 /// Arguments of `devices`.

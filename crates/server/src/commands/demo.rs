@@ -89,6 +89,7 @@ async fn service(
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models: Models::none(),
+        webhooks: None,
         local_worker: Some(WorkerOptions {
             format,
             filter: Filter::TroubleOnly,

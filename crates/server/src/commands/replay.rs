@@ -57,6 +57,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         models,
+        webhooks: None,
         local_worker: Some(WorkerOptions {
             format,
             filter: Filter::TroubleOnly,

@@ -28,6 +28,7 @@ use crate::local_worker::{self, Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
+use crate::webhooks::{self, Endpoint};
 
 /// The longest time that each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
@@ -43,6 +44,8 @@ pub(super) struct Setup<'a> {
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
     pub models: Models,
+    /// Receivers of events; none leaves those of the database as they are.
+    pub webhooks: Option<Vec<Endpoint>>,
     pub local_worker: Option<WorkerOptions>,
 }
 
@@ -83,6 +86,12 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         let names = models.views().into_iter().map(|view| view.name);
         tracing::info!("models: {}", names.collect::<Vec<_>>().join(", "));
     }
+    let webhooks = webhooks::settings::read(args.webhooks.as_deref(), data.root());
+    let webhooks = webhooks.map_err(Failure::input)?;
+    if !webhooks.is_empty() {
+        let names = webhooks.iter().map(|endpoint| endpoint.name.as_str());
+        tracing::info!("webhooks: {}", names.collect::<Vec<_>>().join(", "));
+    }
     let service = Service::start(Setup {
         listen: args.listen,
         protection: protection(&args)?,
@@ -91,6 +100,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
         models,
+        webhooks: Some(webhooks),
         local_worker: args.with_local_worker.then_some(WorkerOptions {
             format,
             filter: Filter::Everything,
@@ -192,6 +202,14 @@ impl Service {
             .await
             .map_err(Failure::infrastructure)?;
         let now = SystemClock.now();
+        if let Some(endpoints) = &setup.webhooks {
+            let kinds = endpoints
+                .iter()
+                .map(|endpoint| (endpoint.name.clone(), endpoint.kinds.clone()));
+            let kinds = kinds.collect::<Vec<_>>();
+            let subscribed = store.subscribe_webhooks(&kinds, now).await;
+            subscribed.map_err(Failure::infrastructure)?;
+        }
         let tokens = store.tokens().await.map_err(Failure::infrastructure)?;
         if !is_local && !tokens.iter().any(|token| token.is_usable(now)) {
             return Err(Failure::input(Unprotected::NoToken(address)));
@@ -257,6 +275,12 @@ impl Service {
                 closing.clone(),
             );
             parts.push(("HTTP", tokio::spawn(serving)));
+        }
+        for endpoint in setup.webhooks.into_iter().flatten() {
+            let store = engine.store().clone();
+            let delivery =
+                webhooks::deliver(endpoint, store, Arc::new(SystemClock), closing.clone());
+            parts.push(("a webhook", delivery));
         }
         let token = closing.clone();
         parts.push((

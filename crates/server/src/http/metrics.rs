@@ -40,6 +40,8 @@ const RUN_STATES: [&str; 7] = [
 const WORKER_ACTIVITIES: [&str; 5] = ["idle", "evaluating", "suspended", "draining", "silent"];
 const DEVICE_CONDITIONS: [&str; 2] = ["well", "quarantined"];
 
+const WEBHOOK_STATES: [&str; 2] = ["waiting", "given_up"];
+
 /// Label names with their values.
 type Labels = Vec<(&'static str, String)>;
 /// Whole numbers by label.
@@ -147,6 +149,11 @@ fn registry(counts: &ServiceCounts, metrics: &Metrics) -> Registry {
         "devices",
         "Devices by condition",
         by_label("condition", &DEVICE_CONDITIONS, &counts.devices),
+    );
+    registry.register(
+        "undelivered_webhooks",
+        "Events that their endpoints did not take, by state",
+        by_label("state", &WEBHOOK_STATES, &counts.undelivered_webhooks),
     );
     registry.register(
         "open_model_calls",

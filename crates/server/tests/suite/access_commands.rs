@@ -285,7 +285,17 @@ fn a_token_is_not_sent_as_plain_text_to_other_machines() {
 #[test]
 fn tasks_and_runs_are_managed_from_the_command_line() {
     let folder = Folder::new();
-    let _service = Service::start(&folder, &[]);
+    let secret = folder.path("secret");
+    std::fs::write(&secret, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+    std::fs::set_permissions(&secret, Permissions::from_mode(0o600)).unwrap();
+    // Nothing listens at this address.
+    let webhooks = folder.path("hooks.toml");
+    let endpoint = "[endpoints.team]\nurl = \"http://127.0.0.1:1/\"\nsecret_file = \"secret\"\n\
+         events = [\"run.finished\"]\n";
+    std::fs::write(&webhooks, endpoint).unwrap();
+    let _service = Service::start(&folder, &["--webhooks", &webhooks]);
+    let events = folder.succeed(&["webhook", "list"]);
+    assert!(events.contains("every event was delivered"), "{events}");
     for (name, text) in task().files {
         let file = folder.path(&format!("scale/{name}"));
         std::fs::create_dir_all(Path::new(&file).parent().unwrap()).unwrap();
@@ -322,6 +332,10 @@ fn tasks_and_runs_are_managed_from_the_command_line() {
         let expected = now == state || (state, now) == ("created", "checking_baseline");
         assert!(expected, "{change}: {now}");
     }
+    let events = folder.succeed_json(&["webhook", "list"]);
+    assert_eq!(events.as_array().unwrap().len(), 1, "{events}");
+    assert_eq!(events[0]["type"], "run.finished");
+    assert!(folder.succeed(&["webhook", "list"]).contains("team"));
     let over = folder.fail(2, &["runs", "pause", one]);
     assert!(
         over.contains("pause run") && over.contains("it is cancelled"),

@@ -15,3 +15,4 @@ mod runs;
 mod service;
 mod tls;
 mod views;
+mod webhooks;

@@ -22,3 +22,4 @@ mod runs;
 mod schemas;
 mod texts;
 mod views;
+mod webhooks;

@@ -984,6 +984,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/webhooks/undelivered": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists the events that their endpoints did not take yet, the newest first, at most 500: those that
+         *     are tried again, and those that were given up in the last 30 days.
+         */
+        get: operations["get_webhooks_undelivered"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workers": {
         parameters: {
             query?: never;
@@ -4800,6 +4820,37 @@ export interface components {
              */
             xids: number;
         };
+        /** @description An event that an endpoint has not got yet, or that was given up. */
+        WebhookDelivery: {
+            /**
+             * Format: int32
+             * @description Failed attempts.
+             */
+            attempts: number;
+            /**
+             * Format: date-time
+             * @description The time at which it happened.
+             */
+            created_at: string;
+            /**
+             * Format: date-time
+             * @description The time of the next attempt; absent if it was given up.
+             */
+            due_at?: string | null;
+            /** @description Name of the endpoint. */
+            endpoint: string;
+            /** @description Id of the event, which all attempts carry. */
+            event: string;
+            /** @description The reason why the last attempt failed. */
+            last_error?: string | null;
+            /** @description The kind of event. */
+            type: components["schemas"]["WebhookKind"];
+        };
+        /**
+         * @description The kinds of events.
+         * @enum {string}
+         */
+        WebhookKind: "run.finished" | "run.paused" | "winner.promoted" | "device.unwell" | "budget.reached";
         /** @description A hint, pin, ban, avoided idea or edited insight to withdraw. */
         WithdrawRequest: {
             /**
@@ -6905,6 +6956,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskVersion"][];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_webhooks_undelivered: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WebhookDelivery"][];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */

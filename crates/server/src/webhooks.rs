@@ -1,0 +1,231 @@
+//! Webhooks: events that the service posts to other services, signed as the specification "Standard
+//! Webhooks" says.
+//!
+//! The database holds each event until its endpoint took it (`store::webhooks`). An endpoint has a task
+//! of its own, so that one that is slow or down delays neither runs nor other endpoints.
+
+pub mod settings;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use chrono::{DateTime, TimeDelta, Utc};
+use engine::Clock;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use reqwest::header::{CONTENT_TYPE, USER_AGENT};
+use reqwest::redirect::Policy;
+use reqwest::{Certificate, Client, StatusCode};
+use sha2::Sha256;
+use store::{DueWebhook, Store, StoreError, WebhookAttempt};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+pub use settings::{Endpoint, SettingsError, SigningSecret};
+
+/// The longest time that one attempt may take, unless an endpoint says otherwise.
+pub const TIMEOUT: Duration = Duration::from_secs(10);
+/// The pause after the first failed attempt. Each further one is four times as long.
+const FIRST_PAUSE: TimeDelta = TimeDelta::seconds(5);
+const LONGEST_PAUSE: TimeDelta = TimeDelta::hours(1);
+/// Attempts after which an event is given up: after about a day.
+pub const MAX_ATTEMPTS: u32 = 28;
+/// Events that are read at once.
+const BATCH: u32 = 20;
+/// The pause after an error of the database.
+const DATABASE_PAUSE: Duration = Duration::from_secs(5);
+/// The longest wait for the next event that is due, so that a changed clock is noticed.
+const LONGEST_WAIT: Duration = Duration::from_secs(60);
+
+/// Delivers the events of one endpoint until the service stops. An attempt that the stop interrupts is
+/// made again, with the same id.
+pub fn deliver(
+    endpoint: Endpoint,
+    store: Store,
+    clock: Arc<dyn Clock>,
+    closing: CancellationToken,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        let delivery = Delivery {
+            http: client(&endpoint),
+            endpoint,
+            store,
+            clock,
+        };
+        closing.run_until_cancelled(delivery.run_forever()).await;
+    })
+}
+
+struct Delivery {
+    endpoint: Endpoint,
+    http: Client,
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+impl Delivery {
+    async fn run_forever(self) {
+        let mut changed = self.store.changed_service();
+        loop {
+            changed.borrow_and_update();
+            let wait = match self.deliver_due().await {
+                Ok(wait) => wait,
+                Err(error) => {
+                    tracing::warn!("failed to {error}; webhooks wait");
+                    tokio::time::sleep(DATABASE_PAUSE).await;
+                    continue;
+                }
+            };
+            tokio::select! {
+                // The store outlives this task, so its counters do too.
+                _ = changed.changed() => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+    }
+
+    /// Makes an attempt for each event that is due, and returns the time until the next one is.
+    async fn deliver_due(&self) -> Result<Duration, StoreError> {
+        let name = &self.endpoint.name;
+        loop {
+            let due = self
+                .store
+                .due_webhooks(name, self.clock.now(), BATCH)
+                .await?;
+            if due.is_empty() {
+                break;
+            }
+            for event in due {
+                let attempt = self.attempt(&event).await;
+                let now = self.clock.now();
+                self.store
+                    .note_webhook(&event.event, name, &attempt, now)
+                    .await?;
+            }
+        }
+        let next = self.store.next_webhook(name).await?;
+        let wait = next.map(|at| (at - self.clock.now()).to_std().unwrap_or_default());
+        Ok(wait.unwrap_or(LONGEST_WAIT).min(LONGEST_WAIT))
+    }
+
+    async fn attempt(&self, due: &DueWebhook) -> WebhookAttempt {
+        let (endpoint, event) = (&self.endpoint.name, &due.event);
+        let (error, gone) = match self.post(due).await {
+            Ok(()) => {
+                tracing::debug!(%endpoint, %event, "delivered an event");
+                return WebhookAttempt::Delivered;
+            }
+            Err(refused) => refused,
+        };
+        let attempts = due.attempts.saturating_add(1);
+        let again = next_attempt(attempts, self.clock.now()).filter(|_| !gone);
+        match again {
+            Some(at) => tracing::warn!(
+                %endpoint, %event, attempts, again = %at.format("%Y-%m-%dT%H:%M:%SZ"),
+                "failed to deliver an event: {error}"
+            ),
+            None => tracing::error!(%endpoint, %event, attempts, "gave an event up: {error}"),
+        }
+        WebhookAttempt::Failed { error, again }
+    }
+
+    /// Posts an event. The error comes with true if the endpoint wants no further attempt.
+    async fn post(&self, due: &DueWebhook) -> Result<(), (String, bool)> {
+        let timestamp = self.clock.now().timestamp();
+        let signature = sign(&self.endpoint.secret, &due.event, timestamp, &due.body);
+        let answer = self
+            .http
+            .post(self.endpoint.url.clone())
+            .header("webhook-id", &due.event)
+            .header("webhook-timestamp", timestamp)
+            .header("webhook-signature", signature)
+            .header(CONTENT_TYPE, "application/json")
+            .header(
+                USER_AGENT,
+                concat!("kernelwright/", env!("CARGO_PKG_VERSION")),
+            )
+            .body(due.body.clone())
+            .send()
+            .await;
+        match answer {
+            Ok(answer) if answer.status().is_success() => Ok(()),
+            Ok(answer) => {
+                let status = answer.status();
+                let note = match status.is_redirection() {
+                    true => "; redirects are not followed",
+                    false => "",
+                };
+                let gone = status == StatusCode::GONE;
+                Err((format!("it answered {}{note}", status.as_u16()), gone))
+            }
+            // The address may hold a secret.
+            Err(error) => {
+                let error = anyhow::Error::new(error.without_url());
+                Err((format!("{error:#}"), false))
+            }
+        }
+    }
+}
+
+/// The value of the header `webhook-signature`: HMAC-SHA256 over id, timestamp and body.
+pub fn sign(secret: &SigningSecret, id: &str, timestamp: i64, body: &str) -> String {
+    let mut mac =
+        Hmac::<Sha256>::new_from_slice(secret.bytes()).expect("a key may have any length");
+    mac.update(format!("{id}.{timestamp}.{body}").as_bytes());
+    format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))
+}
+
+/// The time of the attempt after a number of failed ones; none after the last.
+fn next_attempt(failed: u32, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
+    if failed >= MAX_ATTEMPTS {
+        return None;
+    }
+    let factor = 4_i32.saturating_pow(failed.saturating_sub(1));
+    let pause = FIRST_PAUSE.checked_mul(factor).unwrap_or(LONGEST_PAUSE);
+    Some(now + pause.min(LONGEST_PAUSE))
+}
+
+fn client(endpoint: &Endpoint) -> Client {
+    let mut builder = Client::builder()
+        .timeout(endpoint.timeout)
+        // The endpoint that the operator named gets the events, and no other.
+        .redirect(Policy::none());
+    if endpoint.url.scheme() == "http" {
+        builder = builder.no_proxy().tls_certs_only([]);
+    } else if let Some(authority) = &endpoint.authority {
+        let certificates = Certificate::from_pem_bundle(authority).unwrap_or_default();
+        builder = builder.tls_certs_only(certificates);
+    }
+    builder
+        .build()
+        .expect("the system's TLS was set up when the settings were read")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the specification's own libraries.
+    #[test]
+    fn a_signature_is_that_of_the_specification() {
+        let secret = SigningSecret::parse("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw").unwrap();
+        let (id, body) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "{\"test\": 2432232314}");
+        assert_eq!(
+            sign(&secret, id, 1_614_265_330, body),
+            "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+        );
+    }
+
+    #[test]
+    fn pauses_grow_to_an_hour_and_end_after_a_day() {
+        let now = DateTime::UNIX_EPOCH;
+        let pauses = (1..=MAX_ATTEMPTS).map(|failed| next_attempt(failed, now));
+        let pauses = pauses.map(|at| at.map(|at| (at - now).num_seconds()));
+        let pauses = pauses.collect::<Vec<_>>();
+        assert_eq!(pauses[..6], [5, 20, 80, 320, 1280, 3600].map(Some));
+        assert_eq!(pauses.last(), Some(&None));
+        let total = pauses.into_iter().flatten().sum::<i64>();
+        assert!((20 * 3600..26 * 3600).contains(&total), "{total} s");
+    }
+}

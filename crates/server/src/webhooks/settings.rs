@@ -1,0 +1,313 @@
+//! The webhooks file: endpoints with their secrets and the kinds of events that each gets.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use domain::api::WebhookKind;
+use reqwest::{Certificate, Client, Url};
+use serde::Deserialize;
+
+use crate::credentials::{CredentialError, read_private};
+use crate::http::guard;
+
+/// Name of the file in the data folder.
+pub const NAME: &str = "webhooks.toml";
+/// Start of a secret, followed by its bytes in base64.
+const PREFIX: &str = "whsec_";
+/// Lengths of a secret, bytes.
+const SECRET_BYTES: std::ops::RangeInclusive<usize> = 24..=64;
+
+/// Errors of the webhooks file. Messages read after "failed to".
+#[derive(Debug, thiserror::Error)]
+pub enum SettingsError {
+    /// The file cannot be read.
+    #[error("read the webhooks file {path}")]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// The file is not of the expected form.
+    #[error(
+        "read the webhooks file {path}; the keys of each [endpoints.NAME] are `url`, `secret_file` or `secret_env`, `events` and `ca`"
+    )]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// The defect with its place.
+        source: Box<toml::de::Error>,
+    },
+    /// The settings of an endpoint cannot be used.
+    #[error("use the endpoint {name:?} of {path}: {problem}")]
+    Endpoint {
+        /// The endpoint.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// The defect and its remedy.
+        problem: String,
+    },
+    /// A file that an endpoint names cannot be used.
+    #[error("use the endpoint {name:?} of {path}")]
+    File {
+        /// The endpoint.
+        name: String,
+        /// The file of webhooks.
+        path: PathBuf,
+        /// The error of the other file.
+        source: CredentialError,
+    },
+}
+
+/// The key of an endpoint's signatures. It cannot be printed.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SigningSecret(Vec<u8>);
+
+impl SigningSecret {
+    /// Reads `whsec_` and 24 to 64 bytes in base64.
+    pub fn parse(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text.trim().strip_prefix(PREFIX)?).ok()?;
+        SECRET_BYTES.contains(&bytes.len()).then_some(Self(bytes))
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SigningSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SigningSecret(..)")
+    }
+}
+
+/// A receiver of events.
+#[derive(Clone)]
+pub struct Endpoint {
+    /// Its name in the file.
+    pub name: String,
+    /// Its address, which may hold a secret.
+    pub url: Url,
+    /// The key of the signatures.
+    pub secret: SigningSecret,
+    /// The kinds of events that it gets.
+    pub kinds: Vec<WebhookKind>,
+    /// Certificate, in PEM, of the authority that signed its certificate; the system's authorities
+    /// without one.
+    pub authority: Option<Vec<u8>>,
+    /// The longest time that one attempt may take.
+    pub timeout: Duration,
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Endpoint").field(&self.name).finish()
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    endpoints: BTreeMap<String, EndpointKeys>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct EndpointKeys {
+    url: String,
+    secret_file: Option<PathBuf>,
+    secret_env: Option<String>,
+    events: Option<Vec<WebhookKind>>,
+    ca: Option<PathBuf>,
+}
+
+/// Reads the endpoints of the file that was named, else of `webhooks.toml` in the data folder; none if
+/// there is no such file. Relative paths start from the folder of the file.
+///
+/// # Errors
+/// [`SettingsError`].
+pub fn read(named: Option<&Path>, data: &Path) -> Result<Vec<Endpoint>, SettingsError> {
+    let default = data.join(NAME);
+    let path = match named {
+        Some(path) => path,
+        None if default.is_file() => &default,
+        None => return Ok(Vec::new()),
+    };
+    let text = std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable {
+        path: path.to_owned(),
+        source,
+    })?;
+    let file = toml::from_str::<File>(&text).map_err(|source| SettingsError::Malformed {
+        path: path.to_owned(),
+        source: Box::new(source),
+    })?;
+    let endpoints = file.endpoints.into_iter();
+    endpoints
+        .map(|(name, keys)| endpoint(path, name, keys))
+        .collect()
+}
+
+fn endpoint(path: &Path, name: String, keys: EndpointKeys) -> Result<Endpoint, SettingsError> {
+    let wrong = |problem: &str| SettingsError::Endpoint {
+        name: name.clone(),
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    };
+    let unusable = |source| SettingsError::File {
+        name: name.clone(),
+        path: path.to_owned(),
+        source,
+    };
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let url = Url::parse(&keys.url).map_err(|_| wrong("its url is no address"))?;
+    let plain = url.scheme() == "http" && guard::is_loopback(url.authority());
+    if !plain && url.scheme() != "https" || url.host_str().is_none() {
+        return Err(wrong(
+            "its url must begin with https://, or with http:// and a loopback address",
+        ));
+    }
+    let text = match (&keys.secret_file, &keys.secret_env) {
+        (Some(file), None) => {
+            let file = folder.join(file);
+            read_private(&file, "the secret file", "secret_file").map_err(unusable)?
+        }
+        (None, Some(variable)) => std::env::var(variable).map_err(|_| {
+            wrong(&format!(
+                "the environment variable {variable} is not set; set it for this process, or name a secret_file"
+            ))
+        })?,
+        _ => return Err(wrong("give it either secret_file or secret_env")),
+    };
+    let secret = SigningSecret::parse(&text).ok_or_else(|| {
+        wrong("its secret must be whsec_ and 24 to 64 bytes in base64: (printf whsec_; head -c 32 /dev/urandom | base64 -w 0)")
+    })?;
+    let authority = match &keys.ca {
+        None => None,
+        Some(file) => {
+            let file = folder.join(file);
+            let pem = std::fs::read(&file).map_err(|source| {
+                unusable(CredentialError::Unreadable {
+                    what: "the authority's certificate",
+                    setting: "ca",
+                    path: file,
+                    source,
+                })
+            })?;
+            let certificates = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+            if certificates.is_empty() {
+                return Err(wrong("its ca must be one or more certificates in PEM"));
+            }
+            Some(pem)
+        }
+    };
+    Client::builder()
+        .build()
+        .map_err(|error| wrong(&format!("HTTP requests cannot be prepared: {error}")))?;
+    Ok(Endpoint {
+        url,
+        secret,
+        kinds: keys.events.unwrap_or_else(|| WebhookKind::ALL.to_vec()),
+        authority,
+        timeout: super::TIMEOUT,
+        name,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+    fn read_text(text: &str, mode: u32) -> Result<Vec<Endpoint>, SettingsError> {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = folder.path().join("secret");
+        std::fs::write(&secret, SECRET).unwrap();
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::write(folder.path().join(NAME), text).unwrap();
+        read(None, folder.path())
+    }
+
+    #[test]
+    fn endpoints_have_an_address_a_secret_and_kinds_of_events() {
+        let text = "[endpoints.team]\nurl = \"https://chat.example/hook\"\nsecret_file = \"secret\"\n\
+             events = [\"run.finished\", \"device.unwell\"]\n\
+             [endpoints.here]\nurl = \"http://127.0.0.1:9/\"\nsecret_file = \"secret\"\n";
+        let found = read_text(text, 0o600).unwrap();
+        assert_eq!(found[0].name, "here");
+        assert_eq!(found[0].kinds, WebhookKind::ALL);
+        assert_eq!(
+            found[1].kinds,
+            [WebhookKind::RunFinished, WebhookKind::DeviceUnwell]
+        );
+        assert_eq!(format!("{:?}", found[0].secret), "SigningSecret(..)");
+        assert!(read_text("", 0o600).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_setting_that_cannot_be_used_is_named_with_its_remedy() {
+        let https = "url = \"https://chat.example/hook\"\n";
+        let file = "secret_file = \"secret\"\n";
+        for (keys, mode, words) in [
+            (
+                "url = \"http://chat.example/\"\nsecret_file = \"secret\"\n",
+                0o600,
+                "https://",
+            ),
+            (https, 0o600, "either secret_file or secret_env"),
+            (
+                format!("{https}{file}secret_env = \"S\"\n").as_str(),
+                0o600,
+                "either secret_file",
+            ),
+            (
+                format!("{https}secret_env = \"NO_SUCH_VARIABLE\"\n").as_str(),
+                0o600,
+                "is not set",
+            ),
+            (
+                format!("{https}{file}events = [\"run.begun\"]\n").as_str(),
+                0o600,
+                "run.begun",
+            ),
+            (
+                format!("{https}{file}secrets = 1\n").as_str(),
+                0o600,
+                "secrets",
+            ),
+            (format!("{https}{file}").as_str(), 0o644, "chmod 600"),
+            (
+                format!("{https}{file}ca = \"secret\"\n").as_str(),
+                0o600,
+                "PEM",
+            ),
+            (
+                format!("{https}secret_file = \"none\"\n").as_str(),
+                0o600,
+                "none",
+            ),
+        ] {
+            let error = read_text(&format!("[endpoints.team]\n{keys}"), mode);
+            let error = format!("{:#}", anyhow::Error::new(error.err().unwrap()));
+            assert!(error.contains(words), "{keys}: {error}");
+            assert!(!error.contains(SECRET), "{error}");
+        }
+        for secret in [
+            "",
+            "whsec_",
+            "whsec_AAAA",
+            "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
+        ] {
+            assert!(SigningSecret::parse(secret).is_none(), "{secret}");
+        }
+    }
+}
