@@ -4,10 +4,11 @@
 //! that repeats parts of others, as a prompt repeats the sources that it shows, is compressed with
 //! those as its dictionary. Texts never change and are never removed.
 
-use std::io::{Read, Write};
+use std::cell::RefCell;
 
 use crate::sql::{Value, query_as, query_scalar};
 use serde::{Deserialize, Serialize};
+use zstd::zstd_safe::{self, CCtx, CParameter, DCtx};
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json};
@@ -20,6 +21,9 @@ const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const MOST_BASES: usize = 4;
 /// Level of compression, the library's default. Time: about 50 us for a prompt of 16 KiB.
 const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
+
+/// The longest text that is read, bytes, so that a damaged length asks for no more memory.
+const MOST_BYTES: usize = 1 << 30;
 
 /// Identity of a stored text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
@@ -113,24 +117,59 @@ fn unreadable(row: impl std::fmt::Display, error: std::io::Error) -> StoreError 
     RowRef::new("texts", row).wrong("content", error)
 }
 
+/// Contexts of compression and decompression, which each thread creates once: creating them takes longer
+/// than a text.
+struct Contexts {
+    compression: CCtx<'static>,
+    decompression: DCtx<'static>,
+}
+
+thread_local! {
+    static CONTEXTS: RefCell<Contexts> = RefCell::new(Contexts {
+        compression: CCtx::create(),
+        decompression: DCtx::create(),
+    });
+}
+
 fn compress(text: &str, dictionary: &[u8]) -> std::io::Result<Vec<u8>> {
-    let mut encoder = zstd::Encoder::with_dictionary(Vec::new(), LEVEL, dictionary)?;
-    encoder.include_checksum(true)?;
-    encoder.set_pledged_src_size(Some(text.len() as u64))?;
-    encoder.write_all(text.as_bytes())?;
-    encoder.finish()
+    CONTEXTS.with_borrow_mut(|Contexts { compression, .. }| {
+        let mut content = Vec::with_capacity(zstd_safe::compress_bound(text.len()));
+        compression
+            .set_parameter(CParameter::CompressionLevel(LEVEL))
+            .and_then(|_| compression.set_parameter(CParameter::ChecksumFlag(true)))
+            .and_then(|_| compression.load_dictionary(dictionary))
+            .and_then(|_| compression.compress2(&mut content, text.as_bytes()))
+            .map_err(failed)?;
+        // The bound is larger than the content.
+        content.shrink_to_fit();
+        Ok(content)
+    })
 }
 
 fn decompress(content: Vec<u8>, dictionary: &[u8]) -> std::io::Result<String> {
     let bytes = if content.starts_with(&MAGIC) {
-        let mut bytes = Vec::new();
-        zstd::Decoder::with_dictionary(content.as_slice(), dictionary)?.read_to_end(&mut bytes)?;
-        bytes
+        CONTEXTS.with_borrow_mut(|Contexts { decompression, .. }| {
+            let length = zstd_safe::get_frame_content_size(&content)
+                .map_err(|error| std::io::Error::other(error.to_string()))?
+                .and_then(|length| usize::try_from(length).ok())
+                .filter(|length| *length <= MOST_BYTES)
+                .ok_or_else(|| std::io::Error::other("the frame states no usable length"))?;
+            let mut bytes = Vec::with_capacity(length);
+            decompression
+                .load_dictionary(dictionary)
+                .and_then(|_| decompression.decompress(&mut bytes, &content))
+                .map_err(failed)?;
+            Ok::<_, std::io::Error>(bytes)
+        })?
     } else {
         content
     };
     String::from_utf8(bytes)
         .map_err(|error| std::io::Error::new(std::io::ErrorKind::InvalidData, error))
+}
+
+fn failed(code: zstd_safe::ErrorCode) -> std::io::Error {
+    std::io::Error::other(zstd_safe::get_error_name(code))
 }
 
 #[cfg(test)]
