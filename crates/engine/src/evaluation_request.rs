@@ -57,6 +57,9 @@ pub(crate) fn confirmation_seeds(candidate: &str, round: u32) -> Vec<String> {
 /// Tunables whose value is not the one in the text. None, unless the text is of an older program
 /// that did not write them into it.
 fn differing(file: &str, source: &str, values: &Configuration) -> Configuration {
+    if values.is_empty() {
+        return Configuration::new();
+    }
     let declared = KernelSource::parse(file, source)
         .map(|source| source.plan().default_configuration())
         .unwrap_or_default();

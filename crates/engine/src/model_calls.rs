@@ -36,10 +36,16 @@ const QUOTED: usize = 48 << 10;
 
 /// The calls that are under way in this process.
 #[derive(Clone, Default)]
-pub(crate) struct CallsInProgress(Arc<Mutex<HashMap<CallId, Option<AbortHandle>>>>);
+pub(crate) struct CallsInProgress(Arc<Mutex<HashMap<CallId, Requested>>>);
+
+/// A call under way: its run, and its task once that is started.
+struct Requested {
+    run: RunId,
+    task: Option<AbortHandle>,
+}
 
 impl CallsInProgress {
-    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Option<AbortHandle>>> {
+    fn calls(&self) -> MutexGuard<'_, HashMap<CallId, Requested>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -48,15 +54,16 @@ impl CallsInProgress {
     }
 
     /// Marks a call as under way; none if it is already.
-    fn begin(&self, call: CallId) -> Option<CallInProgress> {
+    fn begin(&self, call: &DueCall) -> Option<CallInProgress> {
         let mut calls = self.calls();
-        if calls.contains_key(&call) {
+        if calls.contains_key(&call.id) {
             return None;
         }
-        calls.insert(call, None);
+        let (run, task) = (call.run, None);
+        calls.insert(call.id, Requested { run, task });
         Some(CallInProgress {
             calls_in_progress: self.clone(),
-            call,
+            call: call.id,
         })
     }
 }
@@ -77,21 +84,20 @@ impl Engine {
     /// Starts every call that is due, of one run or of all, and aborts those whose candidate no longer
     /// waits for them. Does not wait for answers.
     pub(crate) async fn ask_models(&self, run: Option<RunId>) -> Result<(), EngineError> {
-        if !self.calls_in_progress.calls().is_empty() {
-            let waited_for = self.store.open_calls().await?;
-            for (call, task) in self.calls_in_progress.calls().iter() {
-                if let Some(task) = task.as_ref().filter(|_| !waited_for.contains(call)) {
-                    task.abort();
-                }
+        let under_way = self.calls_in_progress.ids();
+        let open = self.store.open_calls(&under_way, run, self.now()).await?;
+        for (call, requested) in self.calls_in_progress.calls().iter() {
+            // Others were begun after the open calls were listed.
+            let was_listed = under_way.contains(call) && run.is_none_or(|run| run == requested.run);
+            if was_listed
+                && !open.waited_for.contains(call)
+                && let Some(task) = &requested.task
+            {
+                task.abort();
             }
         }
-        let under_way = self.calls_in_progress.ids();
-        for call in self
-            .store
-            .due_calls_besides(&under_way, run, self.now())
-            .await?
-        {
-            let Some(call_in_progress) = self.calls_in_progress.begin(call.id) else {
+        for call in open.due {
+            let Some(call_in_progress) = self.calls_in_progress.begin(&call) else {
                 continue;
             };
             let id = call.id;
@@ -110,8 +116,8 @@ impl Engine {
                 }
                 .instrument(span),
             );
-            if let Some(handle) = self.calls_in_progress.calls().get_mut(&id) {
-                *handle = Some(task.abort_handle());
+            if let Some(requested) = self.calls_in_progress.calls().get_mut(&id) {
+                requested.task = Some(task.abort_handle());
             }
         }
         Ok(())
@@ -227,8 +233,7 @@ impl Engine {
 
     /// Reads a reply and decides its consequence for the candidate.
     async fn interpret(&self, call: &DueCall, reply: &Reply) -> Result<AnswerEffect, EngineError> {
-        let content = self.store.content_of(call.run).await?;
-        let task = self.task(content).await?;
+        let task = self.task(call.content).await?;
         let primary = self.primary(call, &task).await?;
         let bases = ReplyBases {
             file: FILE,

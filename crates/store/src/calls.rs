@@ -8,7 +8,7 @@ mod rows;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use crate::sql::{query, query_as, query_scalar};
+use crate::sql::{query, query_as};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunState, ShownCandidates};
 use domain::candidate::Idea;
@@ -25,7 +25,7 @@ use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{json, micros};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, runs, steering};
+use crate::{Connection, Store, StoreError, events, runs};
 pub(crate) use past::spend;
 use rows::DueRow;
 
@@ -96,6 +96,17 @@ pub struct DueCall {
     pub seen: ShownCandidates,
     /// Requests that failed.
     pub failures: u32,
+    /// Digest of the content of the run's task.
+    pub content: Digest,
+}
+
+/// The calls whose candidates wait for an answer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OpenCalls {
+    /// All of them, those of paused runs and those put off too.
+    pub waited_for: HashSet<CallId>,
+    /// Those to make now, by run and ordinal.
+    pub due: Vec<DueCall>,
 }
 
 /// A model's answer, as received.
@@ -184,12 +195,19 @@ impl Store {
     ) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let state = runs::open_state_of(&mut tx, run, "draft a candidate for").await?;
-        let stale = candidates::next_ordinal(&mut tx, run).await? != i64::from(first)
-            || steering::version(&mut tx, run).await? != i64::from(steering);
+        let (next, version): (i64, i64) = query_as(
+            "SELECT (SELECT COALESCE(MAX(ordinal) + 1, 0) FROM candidates WHERE run = $1), \
+             (SELECT COALESCE(MAX(entry), 0) FROM steering WHERE run = $1)",
+        )
+        .bind(run.uuid())
+        .fetch_one(&mut *tx)
+        .await
+        .context("number a candidate")?;
+        let stale = next != i64::from(first) || version != i64::from(steering);
         if stale || matches!(state, RunState::Paused { .. }) {
             return Ok(false);
         }
-        for new in drafts {
+        for (ordinal, new) in (next..).zip(drafts) {
             let (candidate, call) =
                 self.draw(|rng| (CandidateId::generate(now, rng), CallId::generate(now, rng)));
             let (parent, further) = match new.draft.parents.split_first() {
@@ -215,7 +233,7 @@ impl Store {
                 trial: new.draft.trial,
                 original: None,
             };
-            candidates::insert(&mut tx, run, candidate, &row, charge, now).await?;
+            candidates::insert(&mut tx, run, (candidate, ordinal), &row, charge, now).await?;
             insert_call(&mut tx, call, run, candidate, 0, &new.call, now).await?;
         }
         self.commit_change(tx, CommitScope::Run(run)).await?;
@@ -227,26 +245,27 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn due_calls(&self, now: DateTime<Utc>) -> Result<Vec<DueCall>, StoreError> {
-        self.due_calls_besides(&HashSet::new(), None, now).await
+        Ok(self.open_calls(&HashSet::new(), None, now).await?.due)
     }
 
-    /// The same for one run or for all, without the calls that are under way, whose prompts are not
-    /// read again.
+    /// Every call without an answer whose candidate waits for one, of one run or of all. Those that
+    /// are under way are not due, so that their prompts are not read again.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn due_calls_besides(
+    pub async fn open_calls(
         &self,
         under_way: &HashSet<CallId>,
         run: Option<RunId>,
         now: DateTime<Utc>,
-    ) -> Result<Vec<DueCall>, StoreError> {
+    ) -> Result<OpenCalls, StoreError> {
         let mut view = self.view().await?;
         let rows: Vec<DueRow> = query_as(
             "SELECT k.id, k.run, k.candidate, c.ordinal, k.turn, k.model, k.seed, k.temperature, \
-             k.prompt_text, k.seen, k.failures FROM calls k JOIN candidates c ON c.id = k.candidate \
-             JOIN runs r ON r.id = k.run WHERE k.answered_at IS NULL AND k.not_before <= $1 \
-             AND c.state = 'pending' AND r.state = 'running' AND ($2 IS NULL OR k.run = $2) \
+             k.prompt_text, k.seen, k.failures, r.task_content, \
+             (k.not_before <= $1 AND r.state = 'running') AS due \
+             FROM calls k JOIN candidates c ON c.id = k.candidate JOIN runs r ON r.id = k.run \
+             WHERE k.answered_at IS NULL AND c.state = 'pending' AND ($2 IS NULL OR k.run = $2) \
              ORDER BY k.run, c.ordinal",
         )
         .bind(micros(now))
@@ -254,13 +273,14 @@ impl Store {
         .fetch_all(&mut *view)
         .await
         .context("look for calls to make")?;
+        let waited_for = rows.iter().map(|row| CallId::from(row.id)).collect();
+        let is_due = |row: &DueRow| row.due && !under_way.contains(&CallId::from(row.id));
         let mut due = Vec::new();
-        let new = |row: &DueRow| !under_way.contains(&CallId::from(row.id));
-        for row in rows.into_iter().filter(new).take(MOST_DUE) {
+        for row in rows.into_iter().filter(is_due).take(MOST_DUE) {
             let prompt = texts::get(&mut view, row.prompt_text).await?;
             due.push(row.read(&prompt)?);
         }
-        Ok(due)
+        Ok(OpenCalls { waited_for, due })
     }
 
     /// Counts one more request for a call, before it is sent. Returns false, and counts nothing, if
@@ -285,21 +305,6 @@ impl Store {
         .await
         .context("count a request to a model")?;
         Ok(begun == 1)
-    }
-
-    /// Every call without an answer whose candidate waits for one, in running and paused runs.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn open_calls(&self) -> Result<HashSet<CallId>, StoreError> {
-        let ids: Vec<Uuid> = query_scalar(
-            "SELECT k.id FROM calls k JOIN candidates c ON c.id = k.candidate \
-             WHERE k.answered_at IS NULL AND c.state = 'pending'",
-        )
-        .fetch_all(&self.read)
-        .await
-        .context("look for open calls")?;
-        Ok(ids.into_iter().map(CallId::from).collect())
     }
 
     /// Gives up the candidates of a run that no model has written yet; none of them is charged.
@@ -353,7 +358,7 @@ impl Store {
                 candidate: CandidateId::from(*candidate),
                 reason: why.to_owned(),
             };
-            events::record(&mut tx, run, &abandoned, now).await?;
+            events::record(&mut tx, run, &abandoned, now);
         }
         self.commit(tx).await?;
         Ok(open.len())
@@ -412,23 +417,28 @@ async fn insert_call(
     .bind(whole(new.reserved.usage.total()))
     .bind(whole(new.reserved.dollars.nanos()))
     .bind(micros(now))
-    .execute(tx)
-    .await
-    .context("record a call")?;
+    .defer(tx);
     Ok(())
 }
 
 /// Stores a prompt. It repeats the run's first prompt of its template, and the sources that it shows.
 async fn put_prompt(tx: &mut Connection, run: RunId, new: &NewCall) -> Result<TextId, StoreError> {
     let text = json(&new.prompt);
-    let first: Option<TextId> =
-        query_scalar("SELECT prompt FROM first_prompts WHERE run = $1 AND template = $2")
-            .bind(run.uuid())
-            .bind(&new.template)
-            .fetch_optional(&mut *tx)
-            .await
-            .context("find the first prompt")?;
-    let Some(first) = first else {
+    let shown = |index: usize| new.seen.parents.get(index).map(|id| id.uuid());
+    let bases: Vec<(TextId, i64)> = query_as(
+        "SELECT prompt, CAST(1 AS BIGINT) FROM first_prompts WHERE run = $1 AND template = $2 \
+         UNION ALL SELECT source_text, CAST(0 AS BIGINT) FROM candidates \
+         WHERE id IN ($3, $4, $5) AND source_text IS NOT NULL",
+    )
+    .bind(run.uuid())
+    .bind(&new.template)
+    .bind(new.seen.best.map(CandidateId::uuid))
+    .bind(shown(0))
+    .bind(shown(1))
+    .fetch_all(&mut *tx)
+    .await
+    .context("find the texts that a prompt repeats")?;
+    if !bases.iter().any(|(_, is_first)| *is_first == 1) {
         let prompt = texts::put(tx, &text, &[]).await?;
         query("INSERT INTO first_prompts (run, template, prompt) VALUES ($1, $2, $3)")
             .bind(run.uuid())
@@ -438,18 +448,7 @@ async fn put_prompt(tx: &mut Connection, run: RunId, new: &NewCall) -> Result<Te
             .await
             .context("record the first prompt")?;
         return Ok(prompt);
-    };
-    let shown = |index: usize| new.seen.parents.get(index).map(|id| id.uuid());
-    let sources: Vec<TextId> = query_scalar(
-        "SELECT source_text FROM candidates WHERE id IN ($1, $2, $3) AND source_text IS NOT NULL",
-    )
-    .bind(new.seen.best.map(CandidateId::uuid))
-    .bind(shown(0))
-    .bind(shown(1))
-    .fetch_all(&mut *tx)
-    .await
-    .context("find the sources that a prompt shows")?;
-    let mut bases = vec![first];
-    bases.extend(sources);
+    }
+    let bases: Vec<TextId> = bases.into_iter().map(|(id, _)| id).collect();
     texts::put(tx, &text, &bases).await
 }

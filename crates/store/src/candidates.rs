@@ -164,19 +164,26 @@ async fn propose(
     }
     let original = original(tx, run, new.digest).await?;
     let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
-    insert(tx, run, id, new, Charge { trial, original }, now).await?;
-    judge_or_enqueue(tx, run, ids, original, new.verdict.as_deref(), now).await?;
+    let ordinal = next_ordinal(tx, run).await?;
+    insert(tx, run, (id, ordinal), new, Charge { trial, original }, now).await?;
+    let stage = match new.operator {
+        Operator::Baseline => EvaluationStage::Baseline,
+        _ => EvaluationStage::Search,
+    };
+    let verdict = new.verdict.as_deref();
+    judge_or_enqueue(tx, run, ids, original, verdict, stage, now).await?;
     Ok(Proposed::New(id))
 }
 
 /// Gives a recorded candidate the verdict of the one that it duplicates, a verdict that needs no
-/// worker, or a job.
+/// worker, or a job of the stage.
 pub(crate) async fn judge_or_enqueue(
     tx: &mut Connection,
     run: RunId,
     ids: &ProposalIds,
     original: Option<Uuid>,
     verdict: Option<&Evaluation>,
+    stage: EvaluationStage,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     let id = ids.candidate;
@@ -195,13 +202,8 @@ pub(crate) async fn judge_or_enqueue(
         };
         return judgements::record(tx, &judgement, now).await;
     }
-    let baseline = judgements::baseline(tx, run).await? == Some(id);
-    let stage = if baseline {
-        EvaluationStage::Baseline
-    } else {
-        EvaluationStage::Search
-    };
-    jobs::enqueue(tx, ids.job, run, id, stage, now).await
+    jobs::enqueue(tx, ids.job, run, id, stage, now);
+    Ok(())
 }
 
 /// The charge of a candidate, and the candidate that it duplicates.
@@ -211,11 +213,11 @@ pub(crate) struct Charge {
     pub(crate) original: Option<Uuid>,
 }
 
-/// Records a candidate as the last of the run, with its event.
+/// Records a candidate as the last of the run, whose ordinal is the next one, with its event.
 pub(crate) async fn insert(
     tx: &mut Connection,
     run: RunId,
-    id: CandidateId,
+    (id, ordinal): (CandidateId, i64),
     new: &NewCandidate,
     charge: Charge,
     now: DateTime<Utc>,
@@ -234,7 +236,6 @@ pub(crate) async fn insert(
             Some(texts::put(tx, source, parent.as_slice()).await?)
         }
     };
-    let ordinal = next_ordinal(tx, run).await?;
     query(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
          title, file, source_text, digest, configuration, idea, trial, proposal, state, \
@@ -267,30 +268,25 @@ pub(crate) async fn insert(
     .bind(json(&new.further_parents))
     .bind(parent.as_ref().map(|place| place.ordinal))
     .bind(parent.as_ref().map(|place| place.generation))
-    .execute(&mut *tx)
-    .await
-    .context("record a candidate")?;
+    .defer(tx);
     if charge.trial {
         query("UPDATE runs SET trials = trials + 1 WHERE id = $1")
             .bind(run.uuid())
-            .execute(&mut *tx)
-            .await
-            .context("charge a trial")?;
+            .defer(tx);
     }
     for further in &new.further_parents {
         query("INSERT INTO further_parents (parent, child) VALUES ($1, $2) ON CONFLICT DO NOTHING")
             .bind(further.uuid())
             .bind(id.uuid())
-            .execute(&mut *tx)
-            .await
-            .context("record a further parent")?;
+            .defer(tx);
     }
     let proposed = EventKind::Proposed {
         candidate: id,
         ordinal: RowRef::new("candidates", id).number("ordinal", ordinal)?,
         title: new.title.clone(),
     };
-    events::record(tx, run, &proposed, now).await
+    events::record(tx, run, &proposed, now);
+    Ok(())
 }
 
 /// The parent's source of a sweep's candidate, which differs from it in a few values. Other sources

@@ -53,24 +53,14 @@ impl Store {
 }
 
 /// Records an event in the transaction that makes it true.
-pub(crate) async fn record(
-    tx: &mut Connection,
-    run: RunId,
-    what: &EventKind,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+pub(crate) fn record(tx: &mut Connection, run: RunId, what: &EventKind, now: DateTime<Utc>) {
     query("INSERT INTO events (run, at, what) VALUES ($1, $2, $3)")
         .bind(run.uuid())
         .bind(micros(now))
         .bind(json(what))
-        .execute(&mut *tx)
-        .await
-        .context("record an event")?;
+        .defer(tx);
     query("UPDATE runs SET updated_at = $2 WHERE id = $1")
         .bind(run.uuid())
         .bind(micros(now))
-        .execute(tx)
-        .await
-        .context("record an event")?;
-    Ok(())
+        .defer(tx);
 }

@@ -19,15 +19,15 @@ const EXAMPLES: i64 = 3;
 const SHARES: usize = 10;
 
 /// Records a candidate whose evaluation in the search was no acceptance.
-pub(crate) async fn record(
+pub(crate) fn record(
     tx: &mut Connection,
     run: RunId,
     candidate: CandidateId,
     evaluation: &Evaluation,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) {
     let Some(cause) = failure::cause(&evaluation.verdict) else {
-        return Ok(());
+        return;
     };
     query(
         "INSERT INTO failures (run, verdict, cause, at, candidate, operator, proposer) \
@@ -39,10 +39,7 @@ pub(crate) async fn record(
     .bind(cause)
     .bind(micros(now))
     .bind(candidate.uuid())
-    .execute(tx)
-    .await
-    .context("record a failure")?;
-    Ok(())
+    .defer(tx);
 }
 
 #[derive(sqlx::FromRow)]

@@ -136,7 +136,8 @@ pub(crate) async fn give_back(
         candidate: held.candidate,
         reason,
     };
-    events::record(tx, held.run, &requeued, now).await
+    events::record(tx, held.run, &requeued, now);
+    Ok(())
 }
 
 /// Remembers that a worker reported a fault for a job, so that another worker gets it next.
@@ -176,7 +177,8 @@ pub(crate) async fn refuse(
         candidate: held.candidate,
         reason: format!("given up: {reason}"),
     };
-    events::record(tx, held.run, &given_up, now).await
+    events::record(tx, held.run, &given_up, now);
+    Ok(())
 }
 
 async fn park(tx: &mut Connection, held: &HeldLease, reason: &str) -> Result<(), StoreError> {

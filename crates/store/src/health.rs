@@ -211,22 +211,6 @@ async fn controls(
     Ok(controls)
 }
 
-/// Returns true if a worker's device is quarantined.
-pub(crate) async fn is_quarantined(
-    tx: &mut Connection,
-    worker: WorkerId,
-) -> Result<bool, StoreError> {
-    let state: Option<String> = query_scalar(
-        "SELECT d.state FROM devices d JOIN workers w \
-         ON w.name = d.worker AND w.device_uuid = d.uuid WHERE w.id = $1",
-    )
-    .bind(worker.uuid())
-    .fetch_optional(tx)
-    .await
-    .context("ask how a device fares")?;
-    Ok(state.is_some_and(|state| state == "quarantined"))
-}
-
 /// Returns true if the candidate with this content broke so many devices that it is not run again.
 pub(crate) async fn is_candidate_quarantined(
     tx: &mut Connection,

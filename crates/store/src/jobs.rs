@@ -84,6 +84,8 @@ struct WorkerDevice {
     device_name: String,
     device_uuid: String,
     suspended_until: Option<i64>,
+    #[sqlx(try_from = "Flag")]
+    quarantined: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -129,7 +131,8 @@ impl Store {
         let mut tx = self.begin().await?;
         let device: Option<WorkerDevice> = query_as(
             "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid, \
-             suspended_until",
+             suspended_until, EXISTS (SELECT 1 FROM devices d WHERE d.worker = workers.name \
+             AND d.uuid = workers.device_uuid AND d.state = 'quarantined') AS quarantined",
         )
         .bind(worker.uuid())
         .bind(micros(now))
@@ -143,7 +146,7 @@ impl Store {
         let suspended = device
             .suspended_until
             .is_some_and(|until| until > micros(now));
-        if suspended || health::is_quarantined(&mut tx, worker).await? {
+        if suspended || device.quarantined {
             self.commit_change(tx, CommitScope::Nothing).await?;
             return Ok(None);
         }
@@ -222,7 +225,7 @@ impl Store {
                 stage: renewal.stage.clone(),
                 worker: WorkerId::from(worker),
             };
-            events::record(&mut tx, RunId::from(run), &stage, now).await?;
+            events::record(&mut tx, RunId::from(run), &stage, now);
         }
         let scope = if news {
             CommitScope::Run(RunId::from(run))
@@ -348,14 +351,14 @@ impl Store {
 }
 
 /// Queues the evaluation of a candidate, as its next round of the stage.
-pub(crate) async fn enqueue(
+pub(crate) fn enqueue(
     tx: &mut Connection,
     job: JobId,
     run: RunId,
     candidate: CandidateId,
     stage: EvaluationStage,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) {
     query(
         "INSERT INTO jobs (id, run, candidate, stage, round, not_before, created_at, champion) \
          VALUES ($1, $2, $3, $4, (SELECT COALESCE(MAX(round) + 1, 0) FROM jobs \
@@ -367,10 +370,7 @@ pub(crate) async fn enqueue(
     .bind(stage_word(stage))
     .bind(micros(now))
     .bind(stage == EvaluationStage::Champion)
-    .execute(tx)
-    .await
-    .context("queue a job")?;
-    Ok(())
+    .defer(tx);
 }
 
 /// Lends the oldest job that a worker may take.

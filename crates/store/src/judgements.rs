@@ -87,25 +87,16 @@ pub(crate) async fn record(
     .bind(device_us(evaluation))
     .bind(control(evaluation))
     .bind(evaluation.evidence.map(|bundle| bundle.to_string()))
-    .execute(&mut *tx)
-    .await
-    .context("record an evaluation")?;
+    .defer(tx);
     query("UPDATE runs SET device_us = device_us + $2 WHERE id = $1")
         .bind(judgement.run.uuid())
         .bind(device_us(evaluation))
-        .execute(&mut *tx)
-        .await
-        .context("count the device's time")?;
+        .defer(tx);
     if evaluation.stage.decides_promotion() {
         return announce_again(tx, judgement, now).await;
     }
-    query("UPDATE candidates SET state = 'evaluated' WHERE id = $1")
-        .bind(judgement.candidate.uuid())
-        .execute(&mut *tx)
-        .await
-        .context("mark a candidate evaluated")?;
-    failures::record(tx, judgement.run, judgement.candidate, evaluation, now).await?;
-    announce(tx, judgement.run, judgement.candidate, now).await
+    failures::record(tx, judgement.run, judgement.candidate, evaluation, now);
+    announce(tx, judgement, now).await
 }
 
 /// The result of the control after the comparison, as its column has it.
@@ -152,26 +143,52 @@ async fn announce_again(
         summary: verdict.to_string(),
         speedup: judgement.speedup,
     };
-    events::record(tx, judgement.run, &again, now).await
+    events::record(tx, judgement.run, &again, now);
+    Ok(())
+}
+
+/// A candidate that gets a verdict.
+#[derive(sqlx::FromRow)]
+struct JudgedRow {
+    id: Uuid,
+    ordinal: i64,
+    title: String,
+    idea: Option<String>,
+    trial: i64,
+}
+
+/// The result of an evaluation, as candidates and events carry it.
+struct JudgedResult {
+    verdict: VerdictKind,
+    summary: String,
+    speedup: Option<f64>,
 }
 
 /// Tells that a candidate, and every duplicate of it, has its verdict.
 async fn announce(
     tx: &mut Connection,
-    run: RunId,
-    candidate: CandidateId,
+    judgement: &Judgement<'_>,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let duplicates: Vec<Uuid> =
-        query_scalar("SELECT id FROM candidates WHERE duplicate_of = $1 ORDER BY ordinal")
-            .bind(candidate.uuid())
-            .fetch_all(&mut *tx)
-            .await
-            .context("find the duplicates")?;
+    let Judgement { run, candidate, .. } = *judgement;
+    let judged: Vec<JudgedRow> = query_as(
+        "SELECT id, ordinal, title, idea, trial FROM candidates WHERE id = $1 \
+         UNION ALL SELECT * FROM (SELECT id, ordinal, title, idea, trial FROM candidates \
+         WHERE duplicate_of = $1 ORDER BY ordinal) AS duplicates",
+    )
+    .bind(candidate.uuid())
+    .fetch_all(&mut *tx)
+    .await
+    .context("read a candidate and its duplicates")?;
     let best = best(tx, run).await?;
-    record_judged(tx, run, candidate, candidate, best == Some(candidate), now).await?;
-    for duplicate in duplicates {
-        record_judged(tx, run, CandidateId::from(duplicate), candidate, false, now).await?;
+    let result = JudgedResult {
+        verdict: judgement.evaluation.verdict.kind(),
+        summary: judgement.evaluation.verdict.to_string(),
+        speedup: judgement.speedup,
+    };
+    for row in judged {
+        let is_best = row.id == candidate.uuid() && best == Some(candidate);
+        record_judged(tx, run, row, &result, is_best, now)?;
     }
     Ok(())
 }
@@ -184,77 +201,81 @@ pub(crate) async fn announce_duplicate(
     original: CandidateId,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let judged: Option<Uuid> =
-        query_scalar("SELECT id FROM candidates WHERE id = $1 AND state = 'evaluated'")
-            .bind(original.uuid())
-            .fetch_optional(&mut *tx)
-            .await
-            .context("read the original's state")?;
-    match judged {
-        Some(_) => record_judged(tx, run, duplicate, original, false, now).await,
-        None => Ok(()),
-    }
-}
-
-async fn record_judged(
-    tx: &mut Connection,
-    run: RunId,
-    candidate: CandidateId,
-    original: CandidateId,
-    best: bool,
-    now: DateTime<Utc>,
-) -> Result<(), StoreError> {
-    let (ordinal, title, idea, trial): (i64, String, Option<String>, i64) =
-        query_as("SELECT ordinal, title, idea, trial FROM candidates WHERE id = $1")
-            .bind(candidate.uuid())
+    let found: Option<(String, String, Option<f64>)> = query_as(
+        "SELECT e.verdict, e.summary, e.speedup FROM evaluations e \
+         JOIN candidates c ON c.id = e.candidate \
+         WHERE c.id = $1 AND c.state = 'evaluated' AND e.stage <> 'confirmation'",
+    )
+    .bind(original.uuid())
+    .fetch_optional(&mut *tx)
+    .await
+    .context("read the original's evaluation")?;
+    let Some((verdict, summary, speedup)) = found else {
+        return Ok(());
+    };
+    let row: JudgedRow =
+        query_as("SELECT id, ordinal, title, idea, trial FROM candidates WHERE id = $1")
+            .bind(duplicate.uuid())
             .fetch_one(&mut *tx)
             .await
             .context("read a candidate")?;
-    let (verdict, summary, speedup): (String, String, Option<f64>) = query_as(
-        "SELECT verdict, summary, speedup FROM evaluations \
-         WHERE candidate = $1 AND stage <> 'confirmation'",
+    let result = JudgedResult {
+        verdict: RowRef::new("candidates", original).word("verdict", &verdict)?,
+        summary,
+        speedup,
+    };
+    record_judged(tx, run, row, &result, false, now)
+}
+
+fn record_judged(
+    tx: &mut Connection,
+    run: RunId,
+    row: JudgedRow,
+    result: &JudgedResult,
+    best: bool,
+    now: DateTime<Utc>,
+) -> Result<(), StoreError> {
+    let candidate = CandidateId::from(row.id);
+    let JudgedResult {
+        verdict,
+        summary,
+        speedup,
+    } = result;
+    query(
+        "UPDATE candidates SET verdict = $2, speedup = $3, judged_at = $4, \
+         state = CASE WHEN state = 'duplicate' THEN state ELSE 'evaluated' END WHERE id = $1",
     )
-    .bind(original.uuid())
-    .fetch_one(&mut *tx)
-    .await
-    .context("read an evaluation")?;
-    query("UPDATE candidates SET verdict = $2, speedup = $3, judged_at = $4 WHERE id = $1")
-        .bind(candidate.uuid())
-        .bind(&verdict)
-        .bind(speedup)
-        .bind(micros(now))
-        .execute(&mut *tx)
-        .await
-        .context("record a verdict beside its candidate")?;
+    .bind(candidate.uuid())
+    .bind(verdict.as_str())
+    .bind(*speedup)
+    .bind(micros(now))
+    .defer(tx);
     query(
         "INSERT INTO verdict_counts (run, verdict, candidates) VALUES ($1, $2, 1) \
          ON CONFLICT (run, verdict) DO UPDATE SET candidates = verdict_counts.candidates + 1",
     )
     .bind(run.uuid())
-    .bind(&verdict)
-    .execute(&mut *tx)
-    .await
-    .context("count a verdict")?;
+    .bind(verdict.as_str())
+    .defer(tx);
     let row_ref = RowRef::new("candidates", candidate);
-    let verdict: VerdictKind = row_ref.word("verdict", &verdict)?;
     let judged = EventKind::Judged {
         candidate,
-        ordinal: row_ref.number("ordinal", ordinal)?,
-        title,
-        verdict,
+        ordinal: row_ref.number("ordinal", row.ordinal)?,
+        title: row.title,
+        verdict: *verdict,
         summary: summary.clone(),
-        speedup,
+        speedup: *speedup,
         best,
     };
-    events::record(tx, run, &judged, now).await?;
-    let Some(idea) = idea.filter(|_| trial == 1) else {
+    events::record(tx, run, &judged, now);
+    let Some(idea) = row.idea.filter(|_| row.trial == 1) else {
         return Ok(());
     };
     let idea: Idea = row_ref.json("idea", &idea)?;
     let outcome = match speedup {
         Some(speedup) => format!("{summary}, {speedup:.2} times the baseline's speed"),
         // Insights are shown to proposers, and the full sentence would reveal the tolerance.
-        None => describe_verdict(verdict).to_owned(),
+        None => describe_verdict(*verdict).to_owned(),
     };
     // The id only has to be unique: the candidate's own is.
     let id = InsightId::from(candidate.uuid());
@@ -268,9 +289,7 @@ async fn record_judged(
     .bind(idea.title)
     .bind(outcome)
     .bind(micros(now))
-    .execute(tx)
-    .await
-    .context("record an insight")?;
+    .defer(tx);
     Ok(())
 }
 

@@ -52,7 +52,9 @@ use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 
 pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
-pub use calls::{Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, WrittenText};
+pub use calls::{
+    Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, OpenCalls, WrittenText,
+};
 pub use candidates::{NewCandidate, Proposed};
 pub use claim::ServiceClaim;
 pub use error::StoreError;

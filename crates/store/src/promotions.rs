@@ -207,7 +207,7 @@ impl Store {
         if underway.is_none() {
             let candidate = CandidateId::from(candidate);
             let stage = EvaluationStage::Champion;
-            jobs::enqueue(&mut tx, job, run, candidate, stage, now).await?;
+            jobs::enqueue(&mut tx, job, run, candidate, stage, now);
             query("UPDATE promotions SET job = $2, updated_at = $3 WHERE id = $1")
                 .bind(promotion)
                 .bind(job.uuid())
@@ -363,7 +363,7 @@ pub(crate) async fn begin(
 ) -> Result<PromotionView, StoreError> {
     let target = target(tx, run).await?;
     let stage = EvaluationStage::Confirmation;
-    jobs::enqueue(tx, job, run, candidate, stage, now).await?;
+    jobs::enqueue(tx, job, run, candidate, stage, now);
     query(
         "INSERT INTO promotions (id, run, candidate, repository, branch, state, job, \
          created_at, updated_at) VALUES ($1, $2, $3, $4, $5, 'confirming', $6, $7, $7)",
@@ -403,7 +403,7 @@ pub(crate) async fn unblock(
     if confirmation.as_deref() != Some("done") {
         let candidate = CandidateId::from(candidate);
         let stage = EvaluationStage::Confirmation;
-        jobs::enqueue(tx, job, run, candidate, stage, now).await?;
+        jobs::enqueue(tx, job, run, candidate, stage, now);
         query("UPDATE promotions SET job = $2 WHERE id = $1")
             .bind(promotion)
             .bind(job.uuid())
@@ -519,7 +519,7 @@ async fn record_state(
     let moved = EventKind::Promotion {
         promotion: view.clone(),
     };
-    events::record(tx, run, &moved, now).await?;
+    events::record(tx, run, &moved, now);
     Ok(view)
 }
 

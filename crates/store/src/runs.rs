@@ -123,7 +123,7 @@ impl Store {
         let created = EventKind::RunChanged {
             state: RunState::Created,
         };
-        events::record(&mut tx, id, &created, now).await?;
+        events::record(&mut tx, id, &created, now);
         let run = views::run_view(&mut tx, id).await?;
         self.commit(tx).await?;
         Ok(CreatedRun { run, fresh: true })
@@ -160,11 +160,7 @@ impl Store {
             subject: "run",
             id: run.to_string(),
         })?;
-        content
-            .parse()
-            .map_err(|error: domain::digest::DigestError| {
-                RowRef::new("runs", run).wrong("task_content", error)
-            })
+        self::content(run, &content)
     }
 
     /// Runs that are neither paused nor over, oldest first.
@@ -448,6 +444,13 @@ pub(crate) async fn state_of(
 }
 
 /// The state of a run that is not over.
+/// Reads the digest of the content of a run's task.
+pub(crate) fn content(run: RunId, text: &str) -> Result<Digest, StoreError> {
+    text.parse().map_err(|error: domain::digest::DigestError| {
+        RowRef::new("runs", run).wrong("task_content", error)
+    })
+}
+
 pub(crate) async fn open_state_of(
     connection: &mut Connection,
     run: RunId,
@@ -488,6 +491,6 @@ pub(crate) async fn set_state(
     let changed = EventKind::RunChanged {
         state: state.clone(),
     };
-    events::record(tx, run, &changed, now).await?;
+    events::record(tx, run, &changed, now);
     webhooks::announce_state(tx, run, state, now).await
 }

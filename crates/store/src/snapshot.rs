@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
-use crate::runs::is_active;
-use crate::sql::{query_as, query_scalar};
+use crate::runs::{content, is_active};
+use crate::sql::{Flag, query_as, query_scalar};
 use crate::{Connection, Store, StoreError, calls, judgements, steering};
 
 /// Everything that decides what happens next in a run, read at one moment.
@@ -90,6 +90,12 @@ struct SnapshotRow {
     task_content: String,
     elapsed: i64,
     finish_requested: i64,
+    #[sqlx(try_from = "Flag")]
+    has_promotions: bool,
+    #[sqlx(try_from = "Flag")]
+    has_directions: bool,
+    #[sqlx(try_from = "Flag")]
+    is_fork: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -192,7 +198,7 @@ impl Store {
             run,
             request: row_ref.json("request", &row.request)?,
             state: row_ref.run_state(&row.state, &row.state_detail)?,
-            content: content(&row_ref, &row.task_content)?,
+            content: content(run, &row.task_content)?,
             candidates: row_ref.number("candidates", row.candidates)?,
             charged: row_ref.number("charged", row.charged)?,
             baseline: judgements::baseline(&mut view, run).await?,
@@ -226,8 +232,10 @@ impl Store {
         known.truncate(settled);
         let mut view = self.view().await?;
         let row: Option<SnapshotRow> = query_as(
-            "SELECT request, state, state_detail, task_content, elapsed, finish_requested \
-             FROM runs WHERE id = $1",
+            "SELECT request, state, state_detail, task_content, elapsed, finish_requested, \
+             EXISTS (SELECT 1 FROM promotions p WHERE p.run = runs.id) AS has_promotions, \
+             EXISTS (SELECT 1 FROM steering s WHERE s.run = runs.id) AS has_directions, \
+             forked_from IS NOT NULL AS is_fork FROM runs WHERE id = $1",
         )
         .bind(run.uuid())
         .fetch_optional(&mut *view)
@@ -254,16 +262,28 @@ impl Store {
             known.push(Entry::try_from(row)?);
         }
         let spend = calls::spend(&mut view, run).await?;
-        let (promotion, refused) = promotion(&mut view, run).await?;
-        let steering = steering::in_force(&mut view, run).await?;
+        let (promotion, refused) = if row.has_promotions {
+            promotion(&mut view, run).await?
+        } else {
+            (PromotionProgress::None, Vec::new())
+        };
+        let steering = if row.has_directions {
+            steering::in_force(&mut view, run).await?
+        } else {
+            Steering::default()
+        };
         let excluded = refused.iter().chain(&steering.banned).copied().collect();
-        let forked_from = steering::origin(&mut view, run).await?;
+        let forked_from = if row.is_fork {
+            steering::origin(&mut view, run).await?
+        } else {
+            None
+        };
         let row_ref = RowRef::new("runs", run);
         Ok(Snapshot {
             run,
             request: row_ref.json("request", &row.request)?,
             state: row_ref.run_state(&row.state, &row.state_detail)?,
-            content: content(&row_ref, &row.task_content)?,
+            content: content(run, &row.task_content)?,
             elapsed: Duration::from_micros(row_ref.number("elapsed", row.elapsed)?),
             finish_requested: row.finish_requested == 1,
             spend,
@@ -276,11 +296,6 @@ impl Store {
             forked_from,
         })
     }
-}
-
-fn content(row_ref: &RowRef, text: &str) -> Result<Digest, StoreError> {
-    text.parse()
-        .map_err(|error: domain::digest::DigestError| row_ref.wrong("task_content", error))
 }
 
 /// The number of entries before the first pending one, of which the first `settled` are not.

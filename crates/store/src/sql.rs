@@ -21,7 +21,14 @@ pub(crate) enum Pool {
 
 /// A connection with an open transaction.
 #[derive(Debug)]
-pub(crate) enum Connection {
+pub(crate) struct Connection {
+    open: OpenTransaction,
+    /// Statements that run before the next one.
+    deferred: Vec<Prepared>,
+}
+
+#[derive(Debug)]
+enum OpenTransaction {
     Sqlite(sqlx::Transaction<'static, Sqlite>),
     Postgres(sqlx::Transaction<'static, Postgres>),
 }
@@ -43,9 +50,13 @@ impl Pool {
         sqlite: &'static str,
         postgres: &'static str,
     ) -> Result<Transaction, sqlx::Error> {
-        Ok(Transaction(match self {
-            Self::Sqlite(pool) => Connection::Sqlite(pool.begin_with(sqlite).await?),
-            Self::Postgres(pool) => Connection::Postgres(pool.begin_with(postgres).await?),
+        let open = match self {
+            Self::Sqlite(pool) => OpenTransaction::Sqlite(pool.begin_with(sqlite).await?),
+            Self::Postgres(pool) => OpenTransaction::Postgres(pool.begin_with(postgres).await?),
+        };
+        Ok(Transaction(Connection {
+            open,
+            deferred: Vec::new(),
         }))
     }
 
@@ -59,15 +70,55 @@ impl Pool {
 
 impl Connection {
     pub(crate) fn is_postgres(&self) -> bool {
-        matches!(self, Self::Postgres(_))
+        matches!(self.open, OpenTransaction::Postgres(_))
+    }
+
+    /// Runs the deferred statements.
+    async fn run_deferred(&mut self) -> Result<(), sqlx::Error> {
+        let deferred = std::mem::take(&mut self.deferred);
+        match &mut self.open {
+            OpenTransaction::Sqlite(connection) => {
+                let mut deferred = deferred.into_iter();
+                let Some(first) = deferred.next() else {
+                    return Ok(());
+                };
+                let (sql, arguments) = deferred.fold(first, Prepared::then).for_sqlite();
+                sqlx::query_with(sql, arguments)
+                    .execute(&mut **connection)
+                    .await?;
+            }
+            OpenTransaction::Postgres(connection) => {
+                for prepared in deferred {
+                    let (sql, arguments) = prepared.for_postgres();
+                    sqlx::query_with(sql, arguments)
+                        .execute(&mut **connection)
+                        .await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts the deferred statements before one that returns rows. SQLite runs them as one text.
+    /// Postgres takes one statement at a time, so that they run here.
+    async fn with_deferred(&mut self, last: Prepared) -> Result<Prepared, sqlx::Error> {
+        if self.is_postgres() {
+            self.run_deferred().await?;
+        }
+        let mut all = std::mem::take(&mut self.deferred).into_iter();
+        Ok(match all.next() {
+            None => last,
+            Some(first) => all.chain([last]).fold(first, Prepared::then),
+        })
     }
 }
 
 impl Transaction {
-    pub(crate) async fn commit(self) -> Result<(), sqlx::Error> {
-        match self.0 {
-            Connection::Sqlite(transaction) => transaction.commit().await,
-            Connection::Postgres(transaction) => transaction.commit().await,
+    pub(crate) async fn commit(mut self) -> Result<(), sqlx::Error> {
+        self.0.run_deferred().await?;
+        match self.0.open {
+            OpenTransaction::Sqlite(transaction) => transaction.commit().await,
+            OpenTransaction::Postgres(transaction) => transaction.commit().await,
         }
     }
 }
@@ -210,6 +261,30 @@ struct Prepared {
 }
 
 impl Prepared {
+    /// This statement and then another one as one text, whose parameters are renumbered.
+    fn then(mut self, next: Self) -> Self {
+        let before = self.values.len();
+        let next_sql = next.sqlite.as_str();
+        let mut sql = String::with_capacity(self.sqlite.as_str().len() + next_sql.len() + 16);
+        sql.push_str(self.sqlite.as_str());
+        sql.push(';');
+        let mut parts = next_sql.split('$');
+        sql.push_str(parts.next().unwrap_or_default());
+        for part in parts {
+            let digits = part.len() - part.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+            sql.push('$');
+            // A path of JSON is no parameter.
+            if let Ok(number) = part[..digits].parse::<usize>() {
+                sql.push_str(&(number + before).to_string());
+            }
+            sql.push_str(&part[digits..]);
+        }
+        // Both texts come from the program.
+        self.sqlite = sqlx::AssertSqlSafe(sql).into_sql_str();
+        self.values.extend(next.values);
+        self
+    }
+
     fn for_sqlite(self) -> (SqlStr, SqliteArguments) {
         let mut arguments = SqliteArguments::default();
         for value in self.values {
@@ -246,11 +321,11 @@ macro_rules! run {
     ($statement:expr, $target:expr, $query:ident, $method:ident $(, $then:ident)?) => {{
         let prepared: Prepared = $statement;
         match $target.into() {
-            Target::Connection(Connection::Sqlite(connection)) => {
+            Target::Connection(Connection { open: OpenTransaction::Sqlite(connection), .. }) => {
                 let (sql, arguments) = prepared.for_sqlite();
                 sqlx::$query(sql, arguments).$method(&mut **connection).await$(.map(|done| done.$then()))?
             }
-            Target::Connection(Connection::Postgres(connection)) => {
+            Target::Connection(Connection { open: OpenTransaction::Postgres(connection), .. }) => {
                 let (sql, arguments) = prepared.for_postgres();
                 sqlx::$query(sql, arguments).$method(&mut **connection).await$(.map(|done| done.$then()))?
             }
@@ -316,7 +391,18 @@ impl Query {
         self,
         target: impl Into<Target<'a>>,
     ) -> Result<u64, sqlx::Error> {
+        let mut target = target.into();
+        if let Target::Connection(connection) = &mut target {
+            connection.run_deferred().await?;
+        }
         run!(self.0, target, query_with, execute, rows_affected)
+    }
+
+    /// Runs the statement with the next one of the transaction, or when it is committed. An error is
+    /// reported there. With SQLite each execution is a request to another thread, which costs more than
+    /// most statements.
+    pub(crate) fn defer(self, connection: &mut Connection) {
+        connection.deferred.push(self.0);
     }
 }
 
@@ -333,25 +419,38 @@ impl<O: Record> QueryAs<O> {
         self
     }
 
+    async fn after_deferred(self, target: &mut Target<'_>) -> Result<Prepared, sqlx::Error> {
+        match target {
+            Target::Connection(connection) => connection.with_deferred(self.0).await,
+            Target::Pool(_) => Ok(self.0),
+        }
+    }
+
     pub(crate) async fn fetch_all<'a>(
         self,
         target: impl Into<Target<'a>>,
     ) -> Result<Vec<O>, sqlx::Error> {
-        run!(self.0, target, query_as_with, fetch_all)
+        let mut target = target.into();
+        let prepared = self.after_deferred(&mut target).await?;
+        run!(prepared, target, query_as_with, fetch_all)
     }
 
     pub(crate) async fn fetch_one<'a>(
         self,
         target: impl Into<Target<'a>>,
     ) -> Result<O, sqlx::Error> {
-        run!(self.0, target, query_as_with, fetch_one)
+        let mut target = target.into();
+        let prepared = self.after_deferred(&mut target).await?;
+        run!(prepared, target, query_as_with, fetch_one)
     }
 
     pub(crate) async fn fetch_optional<'a>(
         self,
         target: impl Into<Target<'a>>,
     ) -> Result<Option<O>, sqlx::Error> {
-        run!(self.0, target, query_as_with, fetch_optional)
+        let mut target = target.into();
+        let prepared = self.after_deferred(&mut target).await?;
+        run!(prepared, target, query_as_with, fetch_optional)
     }
 }
 
@@ -427,5 +526,24 @@ impl QueryBuilder {
         let mut prepared = prepared(sqlx::AssertSqlSafe(self.sql));
         prepared.values = self.values;
         QueryAs(prepared, PhantomData)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn statements_of_one_text_keep_their_own_parameters() {
+        let first = query("UPDATE a SET b = $1 WHERE c = $2")
+            .bind(1_i64)
+            .bind("two");
+        let second = query("SELECT json_extract(d, '$.e') WHERE f = $1 OR $10 = g").bind(3_i64);
+        let both = first.0.then(second.0);
+        assert_eq!(
+            both.sqlite.as_str(),
+            "UPDATE a SET b = $1 WHERE c = $2;SELECT json_extract(d, '$.e') WHERE f = $3 OR $12 = g"
+        );
+        assert_eq!(both.values.len(), 3);
     }
 }

@@ -313,7 +313,7 @@ impl Store {
             });
         }
         let stage = EvaluationStage::Confirmation;
-        jobs::enqueue(&mut tx, job, run, candidate, stage, now).await?;
+        jobs::enqueue(&mut tx, job, run, candidate, stage, now);
         let what = Steer::Reevaluate { candidate, ordinal };
         let entry = record(&mut tx, run, actor, what, now).await?;
         self.commit(tx).await?;
@@ -413,7 +413,7 @@ pub(crate) async fn record(
         actor: entry.actor.clone(),
         what,
     };
-    events::record(tx, run, &steered, now).await?;
+    events::record(tx, run, &steered, now);
     Ok(entry)
 }
 
@@ -436,15 +436,6 @@ pub(crate) async fn in_force(
     .context("read the banned candidates")?;
     let banned = banned.into_iter().map(CandidateId::from).collect();
     Ok(Steering::of(&entries, banned))
-}
-
-/// The number of the run's newest direction, 0 before the first.
-pub(crate) async fn version(connection: &mut Connection, run: RunId) -> Result<i64, StoreError> {
-    query_scalar("SELECT COALESCE(MAX(entry), 0) FROM steering WHERE run = $1")
-        .bind(run.uuid())
-        .fetch_one(connection)
-        .await
-        .context("count the directions")
 }
 
 async fn entries(

@@ -210,11 +210,8 @@ pub(crate) async fn count_fault(
 }
 
 /// Ends a worker's row of faults, because it reported a verdict.
-pub(crate) async fn clear_faults(tx: &mut Connection, worker: WorkerId) -> Result<(), StoreError> {
+pub(crate) fn clear_faults(tx: &mut Connection, worker: WorkerId) {
     query("UPDATE workers SET faults_in_a_row = 0, suspended_until = NULL WHERE id = $1")
         .bind(worker.uuid())
-        .execute(tx)
-        .await
-        .context("clear a worker's faults")?;
-    Ok(())
+        .defer(tx);
 }

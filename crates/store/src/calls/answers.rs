@@ -5,6 +5,7 @@ use std::time::Duration;
 use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunState};
+use domain::evaluation::EvaluationStage;
 use domain::id::{CallId, CandidateId, RunId};
 
 use super::rows::CallStateRow;
@@ -45,8 +46,8 @@ impl Store {
         };
         // The reply repeats the source.
         let reply = texts::put(&mut tx, &answer.text, source.as_slice()).await?;
-        write_answer(&mut tx, call, answer, reply, effect, now).await?;
-        count_answer(&mut tx, call).await?;
+        write_answer(&mut tx, call, answer, reply, effect, now);
+        count_answer(&mut tx, call);
         let replied = EventKind::Replied {
             candidate: call_state.candidate,
             ordinal: call_state.ordinal,
@@ -55,7 +56,7 @@ impl Store {
             cost: answer.cost,
             unusable: effect.unusable().map(str::to_owned),
         };
-        events::record(&mut tx, call_state.run, &replied, now).await?;
+        events::record(&mut tx, call_state.run, &replied, now);
         let counted = call_state.pending;
         if counted {
             let ids = ProposalIds {
@@ -109,7 +110,7 @@ impl Store {
             model: call_state.model.clone(),
             reason: reason.to_owned(),
         };
-        events::record(&mut tx, call_state.run, &unanswered, now).await?;
+        events::record(&mut tx, call_state.run, &unanswered, now);
         let state = runs::state_of(&mut tx, call_state.run).await?;
         if state == RunState::Running && (permanent || in_a_row >= i64::from(MAX_UNANSWERED)) {
             let times = if permanent {
@@ -128,6 +129,9 @@ impl Store {
         self.commit(tx).await
     }
 }
+
+/// The stage of evaluation of what models write.
+const STAGE: EvaluationStage = EvaluationStage::Search;
 
 impl AnswerEffect {
     fn unusable(&self) -> Option<&str> {
@@ -175,14 +179,14 @@ async fn read_call_state(tx: &mut Connection, call: CallId) -> Result<CallState,
     })
 }
 
-async fn write_answer(
+fn write_answer(
     tx: &mut Connection,
     call: CallId,
     answer: &Answer,
     reply: TextId,
     effect: &AnswerEffect,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) {
     let whole = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     let us = |time: Duration| i64::try_from(time.as_micros()).unwrap_or(i64::MAX);
     let notes = match effect {
@@ -212,14 +216,11 @@ async fn write_answer(
     .bind(answer.first_token.map(us))
     .bind(us(answer.total))
     .bind(i64::from(answer.attempts))
-    .execute(tx)
-    .await
-    .context("record an answer")?;
-    Ok(())
+    .defer(tx);
 }
 
 /// Adds an answered call to the totals of its run.
-async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreError> {
+fn count_answer(tx: &mut Connection, call: CallId) {
     query(
         "UPDATE runs SET unanswered = 0, answered_calls = runs.answered_calls + 1, \
          input_tokens = runs.input_tokens + k.input_tokens, \
@@ -236,10 +237,7 @@ async fn count_answer(tx: &mut Connection, call: CallId) -> Result<(), StoreErro
          AS k WHERE runs.id = k.run",
     )
     .bind(call.uuid())
-    .execute(tx)
-    .await
-    .context("count an answer")?;
-    Ok(())
+    .defer(tx);
 }
 
 /// Applies an answer to the candidate that waits for it.
@@ -271,11 +269,9 @@ async fn apply_answer(
                 "pending"
             })
             .bind(original)
-            .execute(&mut *tx)
-            .await
-            .context("record what a model wrote")?;
-            let verdict = text.verdict.as_deref();
-            candidates::judge_or_enqueue(tx, call_state.run, &ids, original, verdict, now).await
+            .defer(tx);
+            let (run, verdict) = (call_state.run, text.verdict.as_deref());
+            candidates::judge_or_enqueue(tx, run, &ids, original, verdict, STAGE, now).await
         }
         AnswerEffect::AskAgain { call, .. } => {
             insert_call(
@@ -290,7 +286,8 @@ async fn apply_answer(
             .await
         }
         AnswerEffect::Unusable { verdict, .. } => {
-            candidates::judge_or_enqueue(tx, call_state.run, &ids, None, Some(verdict), now).await
+            let (run, verdict) = (call_state.run, Some(&**verdict));
+            candidates::judge_or_enqueue(tx, run, &ids, None, verdict, STAGE, now).await
         }
     }
 }

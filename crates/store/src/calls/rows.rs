@@ -7,9 +7,10 @@ use domain::search::Spend;
 use uuid::Uuid;
 
 use super::DueCall;
-use crate::StoreError;
 use crate::rows::RowRef;
+use crate::sql::Flag;
 use crate::texts::TextId;
+use crate::{StoreError, runs};
 
 #[derive(sqlx::FromRow)]
 pub(super) struct SpendRow {
@@ -68,6 +69,9 @@ pub(super) struct DueRow {
     pub(super) prompt_text: TextId,
     pub(super) seen: String,
     pub(super) failures: i64,
+    pub(super) task_content: String,
+    #[sqlx(try_from = "Flag")]
+    pub(super) due: bool,
 }
 
 impl DueRow {
@@ -86,6 +90,7 @@ impl DueRow {
             prompt: row_ref.json("prompt_text", prompt)?,
             seen: row_ref.json("seen", &self.seen)?,
             failures: row_ref.number("failures", self.failures)?,
+            content: runs::content(self.run.into(), &self.task_content)?,
         })
     }
 }

@@ -120,11 +120,9 @@ impl Store {
         };
         query("UPDATE jobs SET state = 'done', deadline = NULL WHERE id = $1")
             .bind(job.uuid())
-            .execute(&mut *tx)
-            .await
-            .context("finish a job")?;
+            .defer(&mut tx);
         if let Some(worker) = worker {
-            workers::clear_faults(&mut tx, worker).await?;
+            workers::clear_faults(&mut tx, worker);
         }
         if held.stage == EvaluationStage::Baseline && speedup.is_some() {
             pin_device(&mut tx, held.run, evaluation).await?;

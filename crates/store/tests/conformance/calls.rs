@@ -1,6 +1,7 @@
 //! Calls of models: no call is made twice at once, no paid answer is lost, and a call without an
 //! answer is no trial.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use domain::api::{CandidateState, EventKind, RunState, ShownCandidates};
@@ -331,16 +332,13 @@ async fn what_nobody_waits_for_is_paid_for_and_changes_nothing_else() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
     let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
-    assert!(
-        lab.store
-            .open_calls()
-            .await
-            .expect("rows")
-            .contains(&due[0].id)
-    );
+    let none = HashSet::new();
+    let open = lab.store.open_calls(&none, Some(run), at(6)).await;
+    assert!(open.expect("rows").waited_for.contains(&due[0].id));
     let given_up = lab.store.abandon_drafts(run, "time is up", at(6)).await;
     assert_eq!(given_up.expect("rows"), 1);
-    assert!(lab.store.open_calls().await.expect("rows").is_empty());
+    let open = lab.store.open_calls(&none, Some(run), at(6)).await;
+    assert!(open.expect("rows").waited_for.is_empty());
     assert!(lab.store.due_calls(at(7)).await.expect("rows").is_empty());
     assert!(!reply(&lab, &due[0], &written("late"), 8).await);
     assert!(lab.lease(worker, at(9)).await.is_none());
