@@ -82,7 +82,7 @@ impl Engine {
 
     /// Takes the steps of one run until it is paused or over.
     async fn drive(&self, run: RunId, shutdown: CancellationToken) {
-        let mut hint = self.store.changed_run(run);
+        let mut hint = self.store.changed_search(run);
         let mut wait = IDLE;
         loop {
             hint.borrow_and_update();

@@ -236,7 +236,7 @@ impl Store {
             candidates::insert(&mut tx, run, (candidate, ordinal), &row, charge, now).await?;
             insert_call(&mut tx, call, run, candidate, 0, &new.call, now).await?;
         }
-        self.commit_change(tx, CommitScope::Run(run)).await?;
+        self.commit_change(tx, CommitScope::Shown(run)).await?;
         Ok(true)
     }
 

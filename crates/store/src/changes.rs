@@ -16,6 +16,10 @@ pub(crate) enum CommitScope {
     Run(RunId),
     /// Rows of one run, with jobs that workers may take.
     Jobs(RunId),
+    /// Rows of one run that pages show. The search decides nothing new.
+    Shown(RunId),
+    /// The same, with jobs that workers may take.
+    ShownJobs(RunId),
     /// Rows that nobody waits for.
     Nothing,
     /// Anything else.
@@ -29,7 +33,14 @@ pub(crate) struct Changes {
     jobs: watch::Sender<u64>,
     service: watch::Sender<u64>,
     /// Those of runs that someone waits for.
-    runs: Arc<Mutex<HashMap<RunId, watch::Sender<u64>>>>,
+    runs: Arc<Mutex<HashMap<RunId, RunCounters>>>,
+}
+
+/// The counters of one run.
+#[derive(Debug, Default)]
+struct RunCounters {
+    rows: watch::Sender<u64>,
+    search: watch::Sender<u64>,
 }
 
 impl Changes {
@@ -39,24 +50,33 @@ impl Changes {
         };
         count(&self.all);
         match scope {
-            CommitScope::Run(run) | CommitScope::Jobs(run) => {
-                if let Some(counter) = self.runs().get(&run) {
-                    count(counter);
+            CommitScope::Run(run)
+            | CommitScope::Jobs(run)
+            | CommitScope::Shown(run)
+            | CommitScope::ShownJobs(run) => {
+                if let Some(counters) = self.runs().get(&run) {
+                    count(&counters.rows);
+                    if matches!(scope, CommitScope::Run(_) | CommitScope::Jobs(_)) {
+                        count(&counters.search);
+                    }
                 }
-                if matches!(scope, CommitScope::Jobs(_)) {
+                if matches!(scope, CommitScope::Jobs(_) | CommitScope::ShownJobs(_)) {
                     count(&self.jobs);
                 }
             }
             CommitScope::Nothing => {}
             CommitScope::Anything => {
-                self.runs().values().for_each(count);
+                for counters in self.runs().values() {
+                    count(&counters.rows);
+                    count(&counters.search);
+                }
                 count(&self.jobs);
                 count(&self.service);
             }
         }
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, watch::Sender<u64>>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<RunId, RunCounters>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -74,9 +94,24 @@ impl Store {
 
     /// A counter that changes with commits that may concern a run.
     pub fn changed_run(&self, run: RunId) -> watch::Receiver<u64> {
+        self.subscribe(run, |counters| &counters.rows)
+    }
+
+    /// A counter that changes with commits after which the search may decide something new in a run.
+    pub fn changed_search(&self, run: RunId) -> watch::Receiver<u64> {
+        self.subscribe(run, |counters| &counters.search)
+    }
+
+    fn subscribe(
+        &self,
+        run: RunId,
+        counter: impl Fn(&RunCounters) -> &watch::Sender<u64>,
+    ) -> watch::Receiver<u64> {
         let mut runs = self.changes.runs();
-        runs.retain(|_, counter| counter.receiver_count() > 0);
-        runs.entry(run).or_default().subscribe()
+        runs.retain(|_, counters| {
+            counters.rows.receiver_count() + counters.search.receiver_count() > 0
+        });
+        counter(runs.entry(run).or_default()).subscribe()
     }
 
     /// A counter that changes with commits that are more than one step of one run: a run was created

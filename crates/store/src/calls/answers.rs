@@ -58,15 +58,20 @@ impl Store {
         };
         events::record(&mut tx, call_state.run, &replied, now);
         let counted = call_state.pending;
+        // A candidate that goes on waiting for its verdict changes no decision of the search.
+        let mut waits = false;
         if counted {
             let ids = ProposalIds {
                 candidate: call_state.candidate,
                 ..ids
             };
-            apply_answer(&mut tx, &call_state, source, ids, next, effect, now).await?;
+            waits = apply_answer(&mut tx, &call_state, source, ids, next, effect, now).await?;
         }
-        self.commit_change(tx, CommitScope::Jobs(call_state.run))
-            .await?;
+        let scope = match effect {
+            AnswerEffect::Written { .. } if waits => CommitScope::ShownJobs(call_state.run),
+            _ => CommitScope::Jobs(call_state.run),
+        };
+        self.commit_change(tx, scope).await?;
         Ok(counted)
     }
 
@@ -240,7 +245,8 @@ fn count_answer(tx: &mut Connection, call: CallId) {
     .defer(tx);
 }
 
-/// Applies an answer to the candidate that waits for it.
+/// Applies an answer to the candidate that waits for it. Returns true if the candidate was written and
+/// waits for a verdict.
 async fn apply_answer(
     tx: &mut Connection,
     call_state: &CallState,
@@ -249,7 +255,7 @@ async fn apply_answer(
     next: CallId,
     effect: &AnswerEffect,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     match effect {
         AnswerEffect::Written { text, .. } => {
             let original = candidates::original(tx, call_state.run, text.digest).await?;
@@ -271,7 +277,8 @@ async fn apply_answer(
             .bind(original)
             .defer(tx);
             let (run, verdict) = (call_state.run, text.verdict.as_deref());
-            candidates::judge_or_enqueue(tx, run, &ids, original, verdict, STAGE, now).await
+            candidates::judge_or_enqueue(tx, run, &ids, original, verdict, STAGE, now).await?;
+            Ok(original.is_none() && verdict.is_none())
         }
         AnswerEffect::AskAgain { call, .. } => {
             insert_call(
@@ -283,11 +290,13 @@ async fn apply_answer(
                 call,
                 now,
             )
-            .await
+            .await?;
+            Ok(false)
         }
         AnswerEffect::Unusable { verdict, .. } => {
             let (run, verdict) = (call_state.run, Some(&**verdict));
-            candidates::judge_or_enqueue(tx, run, &ids, None, verdict, STAGE, now).await
+            candidates::judge_or_enqueue(tx, run, &ids, None, verdict, STAGE, now).await?;
+            Ok(false)
         }
     }
 }

@@ -328,6 +328,27 @@ async fn a_decision_about_an_older_state_of_the_run_is_not_carried_out() {
 }
 
 #[tokio::test]
+async fn a_verdict_wakes_the_search_and_a_draft_or_a_text_does_not() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let mut rows = lab.store.changed_run(run);
+    let mut search = lab.store.changed_search(run);
+    let mut woken = || {
+        let woken = (rows.has_changed().unwrap(), search.has_changed().unwrap());
+        rows.mark_unchanged();
+        search.mark_unchanged();
+        woken
+    };
+    let due = drafted(&lab, run, 1, &[draft(Operator::Init, &[baseline])]).await;
+    assert_eq!(woken(), (true, false));
+    assert!(reply(&lab, &due[0], &written("a"), 6).await);
+    assert_eq!(woken(), (true, false));
+    let leased = lab.lease(worker, at(7)).await.expect("a job");
+    lab.judge(&leased, accepted(50.0)).await;
+    assert_eq!(woken(), (true, true));
+}
+
+#[tokio::test]
 async fn what_nobody_waits_for_is_paid_for_and_changes_nothing_else() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
