@@ -1,11 +1,13 @@
 //! Typed identifiers. A run's id can never be passed where a candidate's is meant.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use rand::Rng;
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use utoipa::ToSchema;
 use uuid::Uuid;
 
@@ -23,19 +25,7 @@ pub struct IdError {
 macro_rules! id {
     ($name:ident, $prefix:literal, $subject:literal) => {
         #[doc = concat!("Identifies a ", $subject, "; ordered by creation time (UUID version 7).")]
-        #[derive(
-            Debug,
-            Clone,
-            Copy,
-            PartialEq,
-            Eq,
-            PartialOrd,
-            Ord,
-            Hash,
-            Serialize,
-            Deserialize,
-            ToSchema,
-        )]
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, ToSchema)]
         #[serde(transparent)]
         pub struct $name(Uuid);
 
@@ -60,6 +50,14 @@ macro_rules! id {
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 write!(f, concat!($prefix, "_{}"), self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            /// Reads the id as a parameter of a path is read: with or without its prefix.
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = Cow::<str>::deserialize(deserializer)?;
+                text.parse().map_err(D::Error::custom)
             }
         }
 
@@ -107,6 +105,20 @@ mod tests {
         let id = RunId::generate(DateTime::UNIX_EPOCH, &mut ChaCha8Rng::seed_from_u64(1));
         assert_eq!(id.to_string().parse::<RunId>().unwrap(), id);
         assert_eq!(id.uuid().to_string().parse::<RunId>().unwrap(), id);
+    }
+
+    #[test]
+    fn json_has_ids_without_a_prefix_and_may_have_one() {
+        let id = RunId::generate(DateTime::UNIX_EPOCH, &mut ChaCha8Rng::seed_from_u64(1));
+        let json = serde_json::to_string(&id).unwrap();
+        assert_eq!(json, format!("\"{}\"", id.uuid()));
+        assert_eq!(serde_json::from_str::<RunId>(&json).unwrap(), id);
+        assert_eq!(
+            serde_json::from_str::<RunId>(&format!("\"{id}\"")).unwrap(),
+            id
+        );
+        let error = serde_json::from_str::<CandidateId>(&format!("\"{id}\"")).unwrap_err();
+        assert!(error.to_string().contains("\"cand_\""), "{error}");
     }
 
     #[test]
