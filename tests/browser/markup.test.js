@@ -21,6 +21,8 @@ before(async () => {
 after(() => browser?.close());
 
 afterEach(async () => {
+  // The page may ask again while it is closed.
+  await page?.unrouteAll({ behavior: "ignoreErrors" });
   await context?.close();
   await service?.stop();
 });
