@@ -133,7 +133,12 @@ fn b52_rows_that_ordinary_values_do_not_make() {
         "b52-maximum-of-bits.cu",
         "b52-rows-of-one-value.cu",
     ] {
-        let verdict = bench().evaluate(&request(&task, file, read(file))).verdict;
+        let mut request = request(&task, file, read(file));
+        if file == "b52-rows-of-one-value.cu" {
+            // Which ties a search draws depends on the version of the task.
+            request.stage = EvaluationStage::Confirmation;
+        }
+        let verdict = bench().evaluate(&request).verdict;
         let kind = verdict.kind();
         assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
         if file == "b52-maximum-from-a-number.cu" {
