@@ -47,14 +47,25 @@ fn ctas_per_sm(detail: &CandidateDetail, case: &str) -> Result<f64> {
     Ok(gate.found)
 }
 
+/// The first three steps of the attention playbook, two steps on tensor cores and the last one. Every
+/// step is evaluated by `steps_of_playbooks_are_accepted` in `worker`.
+const ATTENTION_STEPS: [&str; 6] = [
+    "playbook/01-shared-tiles.cu",
+    "playbook/02-lanes-per-row.cu",
+    "playbook/03-kv-split.cu",
+    "playbook/07-tensor-cores.cu",
+    "playbook/08-async-copies.cu",
+    "playbook/12-flash-schedule.cu",
+];
+
 #[tokio::test]
-async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<()> {
+async fn an_attention_run_of_six_steps_ends_on_a_branch_with_its_evidence() -> Result<()> {
     let lab = Lab::with_worker().await?;
+    let mut bundle = lab::small_attention()?;
+    let is_wanted = |path: &str| !path.starts_with("playbook/") || ATTENTION_STEPS.contains(&path);
+    bundle.files.retain(|path, _| is_wanted(path));
     let run = lab
-        .launch(
-            &lab::small_attention()?,
-            &request("attention-f16", Method::Playbook),
-        )
+        .launch(&bundle, &request("attention-f16", Method::Playbook))
         .await?;
     let run = lab.finished(run.id).await?;
     ensure!(
@@ -69,14 +80,13 @@ async fn the_attention_playbook_ends_on_a_branch_with_its_evidence() -> Result<(
         .iter()
         .filter(|c| c.verdict == Some(VerdictKind::Accepted))
         .count();
-    let playbook = lab::repository().join("kernels/attention-f16/playbook");
     let tried = |wanted: &str| {
         let of_it = candidates.iter().filter(|c| c.operator.as_str() == wanted);
         of_it.count()
     };
-    assert_eq!(tried("step"), std::fs::read_dir(playbook)?.count());
+    assert_eq!(tried("step"), ATTENTION_STEPS.len());
     // Their number depends on the steps that are swept, and so on modelled times.
-    assert!(tried("sweep") >= 12, "{} configurations", tried("sweep"));
+    assert!(tried("sweep") >= 8, "{} configurations", tried("sweep"));
     assert!(accepted >= 5, "{accepted} accepted");
     for candidate in &candidates {
         let root = candidate.operator == Operator::Baseline;
