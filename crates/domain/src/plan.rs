@@ -268,6 +268,26 @@ pub enum PlanError {
 }
 
 impl LaunchPlan {
+    /// Returns true if a launch or a workspace changes with the value of a name.
+    pub fn depends_on(&self, name: &str) -> bool {
+        let mentions = |expr: &Expr| expr.names().contains(&name);
+        let launches = self.steps.iter().any(|step| match step {
+            Step::Memset { .. } => false,
+            Step::Kernel(kernel) => {
+                let own = kernel.grid.iter().chain(&kernel.block);
+                let passes = |argument: &Argument| match argument {
+                    Argument::Named(given) => given == name,
+                    Argument::Dim { dim, .. } => dim == name,
+                    Argument::Number(Number::Whole { value, .. }) => mentions(value),
+                    Argument::Number(Number::Real { .. }) => false,
+                };
+                own.chain([&kernel.shared]).any(mentions) || kernel.arguments.iter().any(passes)
+            }
+        });
+        let mut workspaces = self.workspaces.values();
+        launches || workspaces.any(|workspace| workspace.shape.iter().any(mentions))
+    }
+
     /// The tunables' values in the source as it stands.
     pub fn default_configuration(&self) -> Configuration {
         self.tunables

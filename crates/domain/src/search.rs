@@ -16,14 +16,17 @@ mod settled;
 mod steering;
 mod sweep;
 mod totals;
+mod tuning;
 
 use std::cmp::Ordering;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::brief::describe_verdict;
+use crate::digest::Digest;
 use crate::id::CandidateId;
 use crate::margins::MIN_PROMOTION_SPEEDUP;
 use crate::plan::Configuration;
@@ -36,6 +39,7 @@ pub use insights::{Insight, insights};
 pub use methods::most_slots;
 pub use steering::{Hint, InsightEdit, Steering};
 pub use totals::Totals;
+pub use tuning::{MAX_SWEEP_PERCENT, Tunables};
 
 use settled::Settled;
 
@@ -197,6 +201,8 @@ pub struct RunSnapshot<'a> {
     pub steering: &'a Steering,
     /// True if the run starts from a candidate of another run.
     pub is_fork: bool,
+    /// Tunables of candidates, as far as [`Action::ReadTunables`] asked for them.
+    pub tunables: &'a BTreeMap<CandidateId, Tunables>,
 }
 
 /// One candidate as the search sees it.
@@ -221,6 +227,8 @@ pub struct Entry {
     pub duplicate: bool,
     /// The reason why its author expects it to be faster.
     pub thought: Option<String>,
+    /// Digest of the code that was executed, if it was compiled.
+    pub image: Option<Digest>,
 }
 
 /// The state of a candidate in the search.
@@ -267,6 +275,8 @@ pub enum Action {
     ProposeOrigin,
     /// Record a candidate and have a model write it.
     Draft(Draft),
+    /// Read the tunables of a candidate, and decide again with them. It is the only action.
+    ReadTunables(CandidateId),
     /// Give up waiting for the models that write the run's open candidates.
     AbandonDrafts,
     /// Confirm a candidate with fresh seeds and promote it if that holds.
@@ -300,6 +310,7 @@ pub struct Proposal {
 enum Plan {
     Propose(Vec<Proposal>),
     Draft(Vec<Draft>),
+    ReadTunables(CandidateId),
     Wait,
     Exhausted(StopReason),
 }
@@ -359,6 +370,7 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
                 stop,
             )
         }
+        Plan::ReadTunables(candidate) => return vec![Action::ReadTunables(candidate)],
         Plan::Wait => (Vec::new(), stop),
         Plan::Exhausted(reason) => (Vec::new(), Some(stop.unwrap_or(reason))),
     };

@@ -48,6 +48,7 @@ fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         trial: true,
         duplicate: false,
         thought: Some(format!("thought {place}")),
+        image: None,
     };
     let entries = run.iter().enumerate().map(entry).collect::<Vec<_>>();
     let seen = |(place, (_, shown)): (usize, &(EntryState, &[usize]))| {

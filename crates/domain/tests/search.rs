@@ -134,6 +134,7 @@ impl<'a> Rehearsal<'a> {
             excluded: &self.refused,
             steering: &Steering::default(),
             is_fork: false,
+            tunables: &BTreeMap::new(),
         };
         next_actions(&run, &mut Totals::default())
     }
@@ -165,6 +166,7 @@ impl<'a> Rehearsal<'a> {
                             trial: proposal.trial,
                             duplicate: false,
                             thought: None,
+                            image: None,
                         });
                     }
                     Action::Promote(id) => {
@@ -172,7 +174,10 @@ impl<'a> Rehearsal<'a> {
                         self.promotion = PromotionProgress::Committed(id);
                     }
                     end @ (Action::Finish(_) | Action::Fail(_)) => return (promoted, end),
-                    Action::Draft(_) | Action::AbandonDrafts | Action::ProposeOrigin => {
+                    Action::Draft(_)
+                    | Action::AbandonDrafts
+                    | Action::ReadTunables(_)
+                    | Action::ProposeOrigin => {
                         panic!("nobody asked for a model")
                     }
                 }
@@ -432,6 +437,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         trial: false,
         duplicate: false,
         thought: None,
+        image: None,
     };
     run.candidates.push(entry.clone());
     assert_eq!(run.next(), []);

@@ -56,6 +56,18 @@ pub fn with_values(
     }
 }
 
+/// Returns true if other values can be written into every tunable of a source. A model may declare one in
+/// a form that is read and cannot be rewritten.
+pub fn can_write_values(file: &str, source: &KernelSource) -> bool {
+    let tunables = source.plan().tunables.iter();
+    let others = tunables.map(|(name, tunable)| {
+        let mut choices = tunable.choices.iter();
+        let other = choices.find(|choice| **choice != tunable.value);
+        (name.clone(), *other.unwrap_or(&tunable.value))
+    });
+    with_values(file, source, &others.collect()).is_ok()
+}
+
 /// The offset of the front matter's closing line in a parsed source.
 fn front_end(text: &str, start: usize) -> usize {
     let mut offset = start;
@@ -89,6 +101,18 @@ mod tests {
             written.candidate_digest(&written.plan().default_configuration()),
             source.candidate_digest(&configuration)
         );
+    }
+
+    #[test]
+    fn a_tunable_in_another_form_than_the_documented_one_is_not_rewritten() {
+        let lenient = SOURCE.replace(
+            "B = { choices = [16, 8], value = 8 } # 8 is the value",
+            "B = 8",
+        );
+        for (text, is_writable) in [(SOURCE, true), (&lenient, false)] {
+            let source = KernelSource::parse("k.cu", text).unwrap();
+            assert_eq!(can_write_values("k.cu", &source), is_writable, "{text}");
+        }
     }
 
     #[test]

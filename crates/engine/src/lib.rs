@@ -28,7 +28,7 @@ mod step;
 mod task_definition;
 mod unpromoted;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -37,7 +37,7 @@ use domain::api::CandidateDetail;
 use domain::digest::Digest;
 use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
-use domain::search::{Entry, Totals};
+use domain::search::{Entry, Totals, Tunables};
 use domain::task::Task;
 use store::{CandidateRecord, Store, StoreError};
 
@@ -53,6 +53,8 @@ pub use intake::Created;
 const KEPT_TASKS: usize = 64;
 /// Records of candidates kept in memory; more are read again.
 const KEPT_RECORDS: usize = 64;
+/// Candidates of a run whose tunables are kept in memory, more than an elite has; more are read again.
+const KEPT_TUNABLES: usize = 16;
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -72,6 +74,8 @@ struct Progress {
     /// Number of entries before the first pending one.
     settled: usize,
     totals: Totals,
+    /// Tunables that the search asked for.
+    tunables: Arc<BTreeMap<CandidateId, Tunables>>,
 }
 
 /// The engine. Clones share everything.

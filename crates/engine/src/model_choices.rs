@@ -2,7 +2,7 @@
 
 use domain::api::RunRequest;
 use domain::problem::Problem;
-use domain::search::{Evolution, Schedule};
+use domain::search::{Evolution, MAX_SWEEP_PERCENT, Schedule};
 
 use crate::llm::Models;
 
@@ -113,6 +113,11 @@ fn limits(evolution: &Evolution) -> Vec<Problem> {
         (0.0..=HOTTEST).contains(&evolution.temperature),
         "temperature",
         format!("temperatures lie from 0 to {HOTTEST}"),
+    );
+    require(
+        evolution.sweep_percent <= MAX_SWEEP_PERCENT,
+        "sweep_percent",
+        format!("at most {MAX_SWEEP_PERCENT}% of the timed candidates are configurations"),
     );
     if let Schedule::Steady { in_flight } = evolution.schedule {
         require(

@@ -1,16 +1,17 @@
 //! The engine's loop: read the rows, perform the actions that follow from them, wait for a change or
 //! one second.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::RunState;
 use domain::candidate::KernelSource;
-use domain::id::RunId;
+use domain::id::{CandidateId, RunId};
 use domain::search::{
-    Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, Totals, next_actions,
+    Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, Totals, Tunables,
+    next_actions,
 };
 use domain::task::Task;
 use store::{NewCandidate, Snapshot, StoreError};
@@ -20,11 +21,11 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error, info, info_span, warn};
 
-use crate::configured::with_values;
+use crate::configured::{can_write_values, with_values};
 use crate::draft::Planned;
 use crate::promote::branch_name;
 use crate::unpromoted::why_unpromoted;
-use crate::{Engine, EngineError, Progress};
+use crate::{Engine, EngineError, KEPT_TUNABLES, Progress};
 
 /// The loop's wait between two rounds if nothing was committed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -155,6 +156,7 @@ impl Engine {
         let mut decision = Decision {
             snapshot: Arc::new(snapshot),
             totals: known.totals,
+            tunables: known.tunables,
             actions: Vec::new(),
         };
         let stepped = self.step_from(&mut decision).await;
@@ -164,6 +166,7 @@ impl Engine {
                 entries: snapshot.entries,
                 settled: snapshot.settled,
                 totals: decision.totals,
+                tunables: decision.tunables,
             };
             self.progress().insert(run, progress);
         }
@@ -190,6 +193,10 @@ impl Engine {
             self.store.advance(run, &reached, self.now()).await?;
         }
         decision.decide(&task, None).await?;
+        while let [Action::ReadTunables(candidate)] = decision.actions[..] {
+            self.read_tunables(decision, &task, candidate).await?;
+            decision.decide(&task, None).await?;
+        }
         let drafts = drafts(&decision.actions);
         if !drafts.is_empty() {
             match self.plan_drafts(&snapshot, &task, &drafts).await? {
@@ -212,7 +219,7 @@ impl Engine {
                     }
                 }
                 // Planned above, as long as the budget covers them.
-                Action::Draft(_) => {}
+                Action::Draft(_) | Action::ReadTunables(_) => {}
                 Action::AbandonDrafts => {
                     let why = "the run ended before a model had written it";
                     self.store.abandon_drafts(run, why, self.now()).await?;
@@ -229,8 +236,7 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    let unpromoted =
-                        why_unpromoted(&view(&snapshot, &task, None), &snapshot.refused);
+                    let unpromoted = why_unpromoted(&decision.view(&task, None), &snapshot.refused);
                     self.store
                         .finish(run, reason, unpromoted.as_deref(), self.now())
                         .await?;
@@ -239,22 +245,59 @@ impl Engine {
                 Action::Fail(reason) => return self.fail(run, reason).await,
             }
         }
-        self.propose(&snapshot, &task, &proposals).await
+        self.propose(decision, &task, &proposals).await
+    }
+
+    /// Reads the tunables of a candidate for the decision, on a thread for long computations, because up to
+    /// 4096 configurations are compared with the device's limits.
+    async fn read_tunables(
+        &self,
+        decision: &mut Decision,
+        task: &Arc<Task>,
+        candidate: CandidateId,
+    ) -> Result<(), EngineError> {
+        let baseline = match decision.snapshot.entries.first() {
+            Some(entry) => self.record(entry.id).await?.evaluation.clone(),
+            None => None,
+        };
+        let device = baseline.and_then(|evaluation| evaluation.device);
+        let limits = device.map(|device| device.limits);
+        let (record, task) = (self.record(candidate).await?, Arc::clone(task));
+        let read = tokio::task::spawn_blocking(move || {
+            let read = Tunables::read(&task, &record.file, &record.source, limits.as_ref());
+            let is_writable = |source: &KernelSource| can_write_values(&record.file, source);
+            Some(read).filter(|read| read.source().is_some_and(is_writable))
+        });
+        let read = read.await.map_err(EngineError::Interrupted)?;
+        let read = read.unwrap_or_default();
+        let kept = Arc::make_mut(&mut decision.tunables);
+        if kept.len() >= KEPT_TUNABLES {
+            kept.clear();
+        }
+        kept.insert(candidate, read);
+        Ok(())
     }
 
     async fn propose(
         &self,
-        snapshot: &Snapshot,
+        decision: &Decision,
         task: &Task,
         proposals: &[Proposal],
     ) -> Result<(), EngineError> {
         if proposals.is_empty() {
             return Ok(());
         }
-        let run = snapshot.run;
+        let run = decision.snapshot.run;
         let mut candidates = Vec::with_capacity(proposals.len());
         for proposal in proposals {
-            match candidate(task, proposal) {
+            let parent = proposal
+                .parent
+                .filter(|_| proposal.operator == Operator::Sweep);
+            let tunables = parent.and_then(|parent| decision.tunables.get(&parent));
+            let source = tunables
+                .and_then(Tunables::source)
+                .or_else(|| source(task, &proposal.file));
+            match candidate(source, proposal) {
                 Ok(candidate) => candidates.push(candidate),
                 Err(reason) => return self.fail(run, reason).await,
             }
@@ -284,6 +327,7 @@ impl Engine {
 struct Decision {
     snapshot: Arc<Snapshot>,
     totals: Totals,
+    tunables: Arc<BTreeMap<CandidateId, Tunables>>,
     actions: Vec<Action>,
 }
 
@@ -296,13 +340,19 @@ impl Decision {
         short_of: Option<StopReason>,
     ) -> Result<(), EngineError> {
         let (snapshot, task) = (Arc::clone(&self.snapshot), Arc::clone(task));
+        let tunables = Arc::clone(&self.tunables);
         let mut totals = std::mem::take(&mut self.totals);
         let decided = tokio::task::spawn_blocking(move || {
-            let actions = next_actions(&view(&snapshot, &task, short_of), &mut totals);
+            let actions = next_actions(&view(&snapshot, &task, &tunables, short_of), &mut totals);
             (actions, totals)
         });
         (self.actions, self.totals) = decided.await.map_err(EngineError::Interrupted)?;
         Ok(())
+    }
+
+    /// The run as the search sees it.
+    fn view<'a>(&'a self, task: &'a Task, short_of: Option<StopReason>) -> RunSnapshot<'a> {
+        view(&self.snapshot, task, &self.tunables, short_of)
     }
 }
 
@@ -344,6 +394,7 @@ fn drafts(actions: &[Action]) -> Vec<Draft> {
 fn view<'a>(
     snapshot: &'a Snapshot,
     task: &'a Task,
+    tunables: &'a BTreeMap<CandidateId, Tunables>,
     short_of: Option<StopReason>,
 ) -> RunSnapshot<'a> {
     RunSnapshot {
@@ -363,13 +414,13 @@ fn view<'a>(
         excluded: &snapshot.excluded,
         steering: &snapshot.steering,
         is_fork: snapshot.forked_from.is_some(),
+        tunables,
     }
 }
 
-/// The candidate a proposal asks for: the task's file with the configuration written into it.
-fn candidate(task: &Task, proposal: &Proposal) -> Result<NewCandidate, String> {
-    let source = source(task, &proposal.file)
-        .ok_or_else(|| format!("its task has no file {}", proposal.file))?;
+/// The candidate a proposal asks for: its source with the configuration written into it.
+fn candidate(source: Option<&KernelSource>, proposal: &Proposal) -> Result<NewCandidate, String> {
+    let source = source.ok_or_else(|| format!("its task has no file {}", proposal.file))?;
     let source = with_values(&proposal.file, source, &proposal.configuration)
         .map_err(|problems| format!("a configuration cannot be written down: {problems}"))?;
     let proposer = match &proposal.operator {

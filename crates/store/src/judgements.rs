@@ -63,8 +63,8 @@ pub(crate) async fn record(
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence_text, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at, device_us, control, bundle) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)",
+         unmet_phases, created_at, device_us, control, bundle, image) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -87,6 +87,7 @@ pub(crate) async fn record(
     .bind(device_us(evaluation))
     .bind(control(evaluation))
     .bind(evaluation.evidence.map(|bundle| bundle.to_string()))
+    .bind(evaluation.image_digest.map(|image| image.to_string()))
     .defer(tx);
     query("UPDATE runs SET device_us = device_us + $2 WHERE id = $1")
         .bind(judgement.run.uuid())

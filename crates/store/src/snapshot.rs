@@ -115,6 +115,7 @@ struct EntryRow {
     verdict: Option<String>,
     duplicate_of: Option<Uuid>,
     idea: Option<String>,
+    image: Option<String>,
 }
 
 impl TryFrom<EntryRow> for Entry {
@@ -156,6 +157,11 @@ impl TryFrom<EntryRow> for Entry {
                 .map(|idea| row_ref.json("idea", &idea).map(thought))
                 .transpose()?
                 .flatten(),
+            image: row
+                .image
+                .map(|image| image.parse())
+                .transpose()
+                .map_err(|error: domain::digest::DigestError| row_ref.wrong("image", error))?,
         })
     }
 }
@@ -248,7 +254,7 @@ impl Store {
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
              o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, c.duplicate_of, \
-             c.idea FROM candidates c \
+             c.idea, e.image FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
              WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",

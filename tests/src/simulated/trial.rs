@@ -101,6 +101,7 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
                 excluded: &[],
                 steering: &Steering::default(),
                 is_fork: false,
+                tunables: &BTreeMap::new(),
             },
             &mut totals,
         );
@@ -110,7 +111,7 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
                 Action::Propose(_) => run.add_baseline(),
                 Action::Draft(draft) => run.add(&draft),
                 Action::Promote(winner) => promotion = PromotionProgress::Committed(winner),
-                Action::AbandonDrafts | Action::ProposeOrigin => {}
+                Action::AbandonDrafts | Action::ProposeOrigin | Action::ReadTunables(_) => {}
                 Action::Finish(_) => return Ok(run.course(trials)),
                 Action::Fail(why) => bail!("the run failed: {why}"),
             }
@@ -138,6 +139,7 @@ impl Run<'_> {
             trial: draft.is_some_and(|draft| draft.trial),
             duplicate,
             thought: draft.map(|_| format!("{MARK}{}", written.choices)),
+            image: None,
         });
     }
 

@@ -12,7 +12,8 @@ use crate::model::{Ceiling, Dollars, Usage};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Budget {
-    /// Candidates, the baseline and duplicates of a sweep not counted.
+    /// Candidates; not counted are the baseline, repairs, duplicates of a sweep, and configurations that
+    /// are swept between the candidates of models.
     pub trials: u32,
     /// Wall time of the run in seconds, pauses not counted; none is unlimited.
     pub wall_seconds: Option<u64>,

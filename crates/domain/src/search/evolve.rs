@@ -16,7 +16,9 @@ use super::chains::PlannedChains;
 use super::islands::{Islands, stream};
 use super::methods::{self, Rules, Selection, Shows};
 use super::selection::{draw_uniform, draw_weighted};
+use super::sweep::WAVE;
 use super::totals::Totals;
+use super::tuning;
 use super::{Entry, EntryState, Operator, Plan, RunSnapshot, StopReason};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
@@ -47,6 +49,9 @@ pub struct Evolution {
     /// Serial repairs of each failed candidate, 4 at most: its model gets the candidate back with the
     /// diagnosis. Repairs are no trials. Without effect where `faithful` is set.
     pub repairs: u32,
+    /// Share of the timed candidates that are configurations of the elite's tunables, percent, 90 at
+    /// most; 0 for none. They are no trials. Without effect where `faithful` is set.
+    pub sweep_percent: u32,
     /// The wording of prompts.
     pub style: PromptStyle,
     /// The longest prompt in tokens; when absent, the room in the model's context.
@@ -61,6 +66,7 @@ impl Default for Evolution {
             faithful: false,
             temperature: 1.0,
             repairs: 2,
+            sweep_percent: 25,
             style: PromptStyle::Standard,
             prompt_tokens: None,
         }
@@ -186,6 +192,10 @@ fn generational(run: &RunSnapshot<'_>, totals: &mut Totals) -> Plan {
     if !repairs.is_empty() {
         return Plan::Draft(repairs);
     }
+    if let Some(plan) = tuning::plan(run, run.candidates, totals, WAVE) {
+        return plan;
+    }
+    let seen = Population::new(run, run.candidates, &[], totals);
     let rules = seen.rules;
     let operators = if !seen.ready() {
         if seen.found_only_empty_replies() {
@@ -255,6 +265,13 @@ fn steady(run: &RunSnapshot<'_>, in_flight: usize, totals: &mut Totals) -> Plan 
         if upto < prefix.len() {
             break;
         }
+        // A configuration takes one place, like a slot. Places are taken in order, so that it waits until
+        // the slots before it are recorded.
+        match tuning::plan(run, prefix, totals, 1) {
+            Some(plan) if drafts.is_empty() => return plan,
+            Some(_) => break,
+            None => {}
+        }
         let seen = Population::new(run, prefix, &planned, totals);
         let all = run.candidates.iter().chain(&planned);
         let draft = match seen.repairable(all).next() {
@@ -302,6 +319,7 @@ impl Entry {
             trial: draft.trial,
             duplicate: false,
             thought: None,
+            image: None,
         }
     }
 }
@@ -362,9 +380,10 @@ impl<'a> Population<'a> {
         self.totals.elite().first().copied().unwrap_or(0)
     }
 
-    /// The number of candidates after the fastest.
+    /// The number of candidates after the fastest, configurations of tunables not counted.
     pub(super) fn since_best(&self) -> usize {
-        self.entries.len() - 1 - self.best_place()
+        let best = self.best_place();
+        self.entries.len() - 1 - best - self.totals.sweeps().after(best)
     }
 
     /// Of the last candidates that models wrote and that have verdicts, at most `window`: their number,

@@ -178,6 +178,7 @@ mod tests {
             },
             duplicate: false,
             thought: None,
+            image: None,
         }
     }
 

@@ -1,5 +1,7 @@
 //! Searching the declared tunables of one source.
 
+use std::collections::BTreeSet;
+
 use rand::SeedableRng;
 use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +16,7 @@ use crate::tuner::{Outcome, Space, Strategy, Tuner};
 const MAX_CONFIGURATIONS: usize = 4096;
 /// Configurations that are evaluated at a time where the tuner chooses them. It waits for all of
 /// them, so that the order in which verdicts arrive changes nothing.
-const WAVE: usize = 4;
+pub(super) const WAVE: usize = 4;
 
 /// The method: evaluates the start file, then its configurations. Where the trials left cover them,
 /// all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
@@ -43,7 +45,12 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
         if waiting {
             return Plan::Wait;
         }
-        missing = chosen(run, root, missing);
+        let tried = Tried {
+            root,
+            judged: run.sweep_of(root.id).collect(),
+            open: Vec::new(),
+        };
+        missing = choose(run.seed, WAVE, &tried, missing);
     }
     if !missing.is_empty() {
         Plan::Propose(missing)
@@ -54,13 +61,36 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
     }
 }
 
-/// The proposals that the tuner chooses next, of those that are missing.
-fn chosen(run: &RunSnapshot<'_>, root: &Entry, missing: Vec<Proposal>) -> Vec<Proposal> {
-    let tried: Vec<&Entry> = std::iter::once(root).chain(run.sweep_of(root.id)).collect();
-    let known = tried.iter().map(|entry| &entry.configuration);
+/// The configurations of one source that a run has.
+pub(super) struct Tried<'a> {
+    /// The candidate with the source's own values.
+    pub root: &'a Entry,
+    /// Those with a verdict, or for which none will come.
+    pub judged: Vec<&'a Entry>,
+    /// Those that are being evaluated.
+    pub open: Vec<&'a Entry>,
+}
+
+impl<'a> Tried<'a> {
+    /// All of them, the source's own values first.
+    pub(super) fn configurations(&self) -> impl Iterator<Item = &'a Configuration> {
+        let further = self.judged.iter().chain(&self.open);
+        let all = std::iter::once(self.root).chain(further.copied());
+        all.map(|entry| &entry.configuration)
+    }
+}
+
+/// The proposals that the tuner chooses next of those that are missing, at most `most`.
+pub(super) fn choose(
+    seed: u64,
+    most: usize,
+    tried: &Tried<'_>,
+    missing: Vec<Proposal>,
+) -> Vec<Proposal> {
+    let root = tried.root;
     let open = missing.iter().map(|proposal| &proposal.configuration);
     // Proposals are in random order; sorted, the same configurations are the same space at each call.
-    let mut all: Vec<&Configuration> = known.chain(open).collect();
+    let mut all: Vec<&Configuration> = tried.configurations().chain(open).collect();
     all.sort_unstable();
     all.dedup();
     let axes: Vec<Vec<i64>> = root
@@ -93,9 +123,15 @@ fn chosen(run: &RunSnapshot<'_>, root: &Entry, missing: Vec<Proposal>) -> Vec<Pr
     let Ok(space) = Space::new(values.collect(), all.iter().map(|one| choices(one))) else {
         return missing;
     };
-    let mut tuner = Tuner::new(&space, Strategy::default(), run.seed);
-    for entry in tried {
-        let Some(point) = space.find(&choices(&entry.configuration)) else {
+    let mut tuner = Tuner::new(&space, Strategy::default(), seed);
+    let point = |entry: &Entry| space.find(&choices(&entry.configuration));
+    for entry in tried.open.iter().copied() {
+        if let Some(point) = point(entry) {
+            tuner.mark_pending(point);
+        }
+    }
+    for entry in std::iter::once(root).chain(tried.judged.iter().copied()) {
+        let Some(point) = point(entry) else {
             continue;
         };
         tuner.tell(
@@ -106,7 +142,7 @@ fn chosen(run: &RunSnapshot<'_>, root: &Entry, missing: Vec<Proposal>) -> Vec<Pr
         );
     }
     let wave: Vec<&Configuration> = std::iter::from_fn(|| tuner.ask())
-        .take(WAVE)
+        .take(most)
         .map(|point| all[point])
         .collect();
     let position =
@@ -151,29 +187,30 @@ pub(super) fn missing(
     names: &[String],
     file: &str,
 ) -> Vec<Proposal> {
-    let tried = |configuration: &Configuration| {
-        *configuration == root.configuration
-            || run
-                .sweep_of(root.id)
-                .any(|entry| entry.configuration == *configuration)
-    };
+    let children = run.sweep_of(root.id).map(|entry| &entry.configuration);
+    let tried: BTreeSet<&Configuration> = children.chain([&root.configuration]).collect();
     configurations(source, &root.configuration, names)
         .into_iter()
-        .filter(|configuration| !tried(configuration))
-        .map(|configuration| Proposal {
-            parent: Some(root.id),
-            operator: Operator::Sweep,
-            generation: root.generation,
-            file: file.to_owned(),
-            title: difference(&configuration, &root.configuration),
-            configuration,
-            trial: true,
-        })
+        .filter(|configuration| !tried.contains(configuration))
+        .map(|configuration| proposal(root, file, configuration))
         .collect()
 }
 
+/// A configuration of the source of `root`, charged as a trial.
+pub(super) fn proposal(root: &Entry, file: &str, configuration: Configuration) -> Proposal {
+    Proposal {
+        parent: Some(root.id),
+        operator: Operator::Sweep,
+        generation: root.generation,
+        file: file.to_owned(),
+        title: difference(&configuration, &root.configuration),
+        configuration,
+        trial: true,
+    }
+}
+
 /// Every combination of the choices of `names`, the other tunables as in `base`.
-fn configurations(
+pub(super) fn configurations(
     source: &KernelSource,
     base: &Configuration,
     names: &[String],

@@ -8,6 +8,7 @@ use super::islands::Islands;
 use super::methods::Structure;
 use super::selection::DistinctThoughts;
 use super::settled::Settled;
+use super::tuning::Sweeps;
 use super::{Entry, EntryState, Operator};
 use crate::id::CandidateId;
 use crate::verdict::VerdictKind;
@@ -31,9 +32,10 @@ pub struct Totals {
     last: Option<CandidateId>,
     /// The excluded candidates that were left out.
     excluded: Vec<CandidateId>,
-    /// Valid members: accepted, not a duplicate, not excluded.
+    /// Valid members: accepted, not a duplicate, not excluded, no configuration of another's tunables.
     valid: usize,
-    /// Positions of the fastest valid members, best first, the earlier of equals before the later.
+    /// Positions of the fastest valid members, best first, the earlier of equals before the later. Of a
+    /// candidate and the configurations of its tunables only the fastest is a member.
     elite: Vec<usize>,
     /// Thoughts of judged candidates, each once.
     thoughts: DistinctThoughts,
@@ -41,6 +43,8 @@ pub struct Totals {
     chains: Chains,
     /// The islands of a method that has them.
     islands: Islands,
+    /// Configurations of candidates' tunables.
+    sweeps: Sweeps,
     /// Positions of the newest duplicates, oldest first.
     duplicates: VecDeque<usize>,
     /// Counts over all leading candidates that are judged or given up, which may be more than those
@@ -106,6 +110,7 @@ impl Totals {
             Structure::Chains => self.chains.add(place, entry, is_valid),
             Structure::Islands => self.islands.add(seed, place, entry, is_valid),
         }
+        self.sweeps.add(place, entry, entries);
         if entry.duplicate {
             if self.duplicates.len() == DUPLICATES {
                 self.duplicates.pop_front();
@@ -114,11 +119,8 @@ impl Totals {
             return;
         }
         if is_valid {
-            self.valid += 1;
-            let slower = |member: &usize| entries[*member].compare_speedups(entry).is_lt();
-            let rank = self.elite.iter().position(slower);
-            self.elite.insert(rank.unwrap_or(self.elite.len()), place);
-            self.elite.truncate(ELITE);
+            self.valid += usize::from(entry.operator != Operator::Sweep);
+            self.add_to_elite(place, entry, entries);
         }
         // The baseline's thought is the task's.
         let tells = match entry.state {
@@ -134,6 +136,20 @@ impl Totals {
         }
     }
 
+    fn add_to_elite(&mut self, place: usize, entry: &Entry, entries: &[Entry]) {
+        let slower = |member: &usize| entries[*member].compare_speedups(entry).is_lt();
+        let related = |member: &usize| entries[*member].family() == entry.family();
+        if let Some(rank) = self.elite.iter().position(related) {
+            if !slower(&self.elite[rank]) {
+                return;
+            }
+            self.elite.remove(rank);
+        }
+        let rank = self.elite.iter().position(slower);
+        self.elite.insert(rank.unwrap_or(self.elite.len()), place);
+        self.elite.truncate(ELITE);
+    }
+
     /// The number of valid members.
     pub(super) fn valid(&self) -> usize {
         self.valid
@@ -142,6 +158,11 @@ impl Totals {
     /// Positions of the fastest valid members, best first.
     pub(super) fn elite(&self) -> &[usize] {
         &self.elite
+    }
+
+    /// The configurations of the run.
+    pub(super) fn sweeps(&self) -> &Sweeps {
+        &self.sweeps
     }
 
     /// The chains of the run.

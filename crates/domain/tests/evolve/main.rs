@@ -4,6 +4,7 @@ mod methods;
 mod rehearsal;
 mod selection;
 mod steering;
+mod tuning;
 
 use domain::id::CandidateId;
 use domain::model::{Ceiling, Dollars, Usage};
@@ -504,6 +505,7 @@ proptest! {
         steady in proptest::option::of(1_u32..7),
         faithful in any::<bool>(),
         repairs in 0_u32..6,
+        sweep_percent in 0_u32..60,
         trials in 0_u32..30,
         verdicts in verdicts(),
         arrivals in proptest::collection::vec(any::<prop::sample::Index>(), 64),
@@ -515,6 +517,8 @@ proptest! {
             run.budget.trials = trials;
             run.evolution.faithful = faithful;
             run.evolution.repairs = repairs;
+            run.evolution.sweep_percent = sweep_percent;
+            run.source = tuning::TUNABLE;
             if let Some(in_flight) = steady {
                 run.evolution.schedule = Schedule::Steady { in_flight };
             }
@@ -534,7 +538,8 @@ proptest! {
                 },
             );
             prop_assert!(run.trials() <= trials as usize);
-            runs.push((run.drafts, end));
+            let configurations = run.candidates.into_iter().map(|entry| entry.configuration);
+            runs.push((run.drafts, configurations.collect::<Vec<_>>(), end));
         }
         prop_assert_eq!(&runs[0], &runs[1]);
     }

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use chrono::DateTime;
+use domain::candidate::KernelSource;
+use domain::device::Limits;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
+    PromotionProgress, RunSnapshot, Spend, Steering, Totals, Tunables, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -17,6 +19,21 @@ use rand_chacha::ChaCha8Rng;
 
 const KERNEL: &str =
     "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"y\"]\n---*/\n";
+
+/// The limits of the device.
+const LIMITS: Limits = Limits {
+    sm_count: 58,
+    threads_per_block: 1024,
+    block: [1024, 1024, 64],
+    grid: [i32::MAX.cast_unsigned(), 65_535, 65_535],
+    shared_per_block: 49_152,
+    shared_per_block_optin: 101_376,
+    shared_per_sm: 102_400,
+    registers_per_block: 65_536,
+    registers_per_sm: 65_536,
+    threads_per_sm: 1536,
+    blocks_per_sm: 24,
+};
 
 const TASK: &str = r#"
 name = "t"
@@ -99,6 +116,9 @@ pub struct Rehearsal<'a> {
     pub promotion: PromotionProgress,
     pub steering: Steering,
     pub is_fork: bool,
+    /// The source that models write.
+    pub source: &'static str,
+    tunables: BTreeMap<CandidateId, Tunables>,
     /// Kept from one decision to the next, as a service keeps them.
     totals: RefCell<Totals>,
 }
@@ -121,6 +141,8 @@ impl<'a> Rehearsal<'a> {
             promotion: PromotionProgress::None,
             steering: Steering::default(),
             is_fork: false,
+            source: KERNEL,
+            tunables: BTreeMap::new(),
             totals: RefCell::default(),
         }
     }
@@ -143,6 +165,7 @@ impl<'a> Rehearsal<'a> {
             excluded: &self.steering.banned,
             steering: &self.steering,
             is_fork: self.is_fork,
+            tunables: &self.tunables,
         };
         let actions = next_actions(&run, &mut Totals::default());
         let with_kept_totals = next_actions(&run, &mut self.totals.borrow_mut());
@@ -169,6 +192,7 @@ impl<'a> Rehearsal<'a> {
             trial,
             duplicate: false,
             thought: None,
+            image: None,
         });
     }
 
@@ -178,6 +202,15 @@ impl<'a> Rehearsal<'a> {
         let count = actions.len();
         for action in actions {
             match action {
+                Action::Propose(proposal) if proposal.operator == Operator::Sweep => {
+                    self.push(Operator::Sweep, proposal.parent, proposal.generation, false);
+                    let last = self.candidates.last_mut().expect("just pushed");
+                    last.configuration = proposal.configuration;
+                }
+                Action::ReadTunables(id) => {
+                    let read = Tunables::read(self.task, "k.cu", self.source, Some(&LIMITS));
+                    self.tunables.insert(id, read);
+                }
                 Action::Propose(proposal) => {
                     self.push(
                         proposal.operator,
@@ -214,6 +247,10 @@ impl<'a> Rehearsal<'a> {
 
     pub fn judge(&mut self, place: usize, written: Written) {
         let entry = &mut self.candidates[place];
+        if entry.operator.asks_model() {
+            let source = KernelSource::parse("k.cu", self.source).expect("it parses");
+            entry.configuration = source.plan().default_configuration();
+        }
         entry.state = written.state;
         entry.duplicate = written.duplicate;
         entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());

@@ -18,7 +18,7 @@ use futures::future::BoxFuture;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request};
+use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request, value};
 
 /// The model's answer to a call.
 pub type Answers = fn(Position) -> Result<String, LlmError>;
@@ -544,4 +544,65 @@ async fn a_preview_says_what_the_first_call_of_the_next_run_says() {
         let preview = lab.engine.preview(&mended).await.expect("a prompt");
         assert_eq!(preview.calls, 9, "each may be repaired twice");
     }
+}
+
+/// A kernel with a tile that the tuner may choose.
+fn tiled(at: Position) -> Result<String, LlmError> {
+    let body = format!("version {}", at.ordinal);
+    let text = kernel(&body, &[("TILE", &[16, 32, 64])]);
+    Ok(format!("```cuda\n{text}```\n"))
+}
+
+/// Later versions are faster, and so are tiles of 32.
+fn tile_helps(request: &EvaluationRequest) -> Verdict {
+    match body(request).strip_prefix("version ") {
+        None => accepted(100.0),
+        Some(number) => {
+            let number: f64 = number.parse().expect("a number");
+            let tile = if value(request, "TILE") == 32 {
+                20.0
+            } else {
+                0.0
+            };
+            accepted(90.0 - number - tile)
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_tuner_sweeps_what_models_write_and_charges_nothing() {
+    let mut stories = Vec::new();
+    for seed in [None, Some(5)] {
+        let (_, models) = model(tiled);
+        let mut lab = Lab::with_models(models).await;
+        let mut asked = asking(Method::BestOf, 8);
+        asked.evolution.sweep_percent = 50;
+        let run = lab.launch(asked).await;
+        if let Some(seed) = seed {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            for _ in 0..40 {
+                lab.engine.tick().await.expect("rows");
+                lab.answered().await;
+                if rng.random_bool(0.5) {
+                    lab.restart().await;
+                }
+                lab.work(tile_helps).await;
+            }
+        }
+        let view = lab.drive(run, tile_helps).await;
+        assert_eq!((view.trials, view.spend.calls), (8, 8));
+        let all = candidates(&lab, run).await;
+        let swept = all.iter().filter(|one| one.operator == Operator::Sweep);
+        let count = swept.clone().count();
+        assert!(
+            (3..=all.len() / 2).contains(&count),
+            "{count} of {}",
+            all.len()
+        );
+        let best = view.best.expect("accepted");
+        assert_eq!(best.title, "TILE=32");
+        assert!(view.promotion.is_some());
+        stories.push(story(&lab, run).await);
+    }
+    assert_eq!(stories[0], stories[1]);
 }

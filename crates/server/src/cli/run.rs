@@ -153,6 +153,10 @@ pub struct AskingArgs {
     /// Serial repairs of each failed candidate by its model, 4 at most. By default 2.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub repairs: Option<u32>,
+    /// Share of the timed candidates that are configurations of the elite's tunables, percent, 0 for
+    /// none. They are no trials. By default 25.
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
+    pub sweep_percent: Option<u32>,
     /// Wording of the prompts.
     #[arg(long, value_enum)]
     pub style: Option<StyleName>,
@@ -176,6 +180,7 @@ impl AskingArgs {
             faithful: self.faithful,
             temperature: self.temperature.unwrap_or(default.temperature),
             repairs: self.repairs.unwrap_or(default.repairs),
+            sweep_percent: self.sweep_percent.unwrap_or(default.sweep_percent),
             style: self.style.map_or(default.style, PromptStyle::from),
             prompt_tokens: self.prompt_tokens,
         }

@@ -1,10 +1,12 @@
 //! Proposing: once each, numbered, charged, and linked to the same code.
 
 use domain::api::CandidateState;
+use domain::digest::Digest;
+use domain::lease::ReportOutcome;
 use domain::search::{EntryState, Operator};
 use store::{NewCandidate, Proposed, StoreError};
 
-use crate::fixture::{Lab, accepted, at, candidate};
+use crate::fixture::{Lab, accepted, at, candidate, report};
 
 fn step(file: &str, body: &str) -> NewCandidate {
     candidate(
@@ -74,7 +76,12 @@ async fn the_same_code_is_linked_and_gets_no_job() {
     let pending = lab.submit(run, baseline, "same").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     assert_eq!(leased.candidate, first);
-    lab.judge(&leased, accepted(25.0)).await;
+    let image = Some(Digest::of("the compiled code"));
+    let mut report = report(&leased, accepted(25.0));
+    if let ReportOutcome::Evaluated { evaluation } = &mut report.outcome {
+        evaluation.image_digest = image;
+    }
+    lab.store.report(leased.job, &report, at(5)).await.unwrap();
     let swept = lab
         .propose(run, &candidate(Operator::Sweep, Some(baseline), "same"))
         .await;
@@ -88,6 +95,8 @@ async fn the_same_code_is_linked_and_gets_no_job() {
     let entries = lab.store.snapshot(run).await.unwrap().entries;
     let trials = entries.iter().map(|entry| entry.trial).collect::<Vec<_>>();
     assert_eq!(trials, [false, true, true, false]);
+    let images = entries.iter().map(|entry| entry.image).collect::<Vec<_>>();
+    assert_eq!(images, [None, image, image, image]);
     assert!(
         entries
             .iter()

@@ -113,6 +113,7 @@ async fn a_run_is_created_once_for_each_key() {
           "mode": "generational"
         },
         "style": "standard",
+        "sweep_percent": 25,
         "temperature": 1.0
       },
       "forked_from": null,

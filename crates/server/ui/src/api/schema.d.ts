@@ -1254,7 +1254,8 @@ export interface components {
             tokens: number | null;
             /**
              * Format: int32
-             * @description Candidates, the baseline and duplicates of a sweep not counted.
+             * @description Candidates; not counted are the baseline, repairs, duplicates of a sweep, and configurations that
+             *     are swept between the candidates of models.
              * @default 45
              */
             trials: number;
@@ -2405,6 +2406,13 @@ export interface components {
              * @default standard
              */
             style: components["schemas"]["PromptStyle"];
+            /**
+             * Format: int32
+             * @description Share of the timed candidates that are configurations of the elite's tunables, percent, 90 at
+             *     most; 0 for none. They are no trials. Without effect where `faithful` is set.
+             * @default 25
+             */
+            sweep_percent: number;
             /**
              * Format: double
              * @description Sampling temperature, for models that take one.
