@@ -4,7 +4,7 @@
 #![forbid(unsafe_code)]
 
 use anyhow::{Context as _, Result, ensure};
-use domain::api::{CandidateSummary, RunRequest, RunView, SteeringEntry};
+use domain::api::{CandidateState, CandidateSummary, RunRequest, RunView, SteeringEntry};
 use domain::id::{CandidateId, RunId};
 use domain::search::{Budget, Evolution, Method, ModelChoice, Operator};
 use domain::verdict::VerdictKind;
@@ -24,7 +24,9 @@ async fn author() -> Result<ScriptedModel> {
     ScriptedModel::start(move |asked| {
         let number = asked.body["seed"].as_u64().unwrap_or_default();
         let text = &steps[(number % steps.len() as u64) as usize];
-        Answer::text(format!("```cuda\n{text}\n#define VARIANT_{number}\n```\n"))
+        // A further kernel, because copies that are compiled to the same code are nobody's parents.
+        let further = format!("extern \"C\" __global__ void variant_{number}() {{}}");
+        Answer::text(format!("```cuda\n{text}\n{further}\n```\n"))
     })
     .await
 }
@@ -42,6 +44,8 @@ fn request(trials: u32) -> RunRequest {
         }],
         evolution: Evolution {
             repairs: 0,
+            // Every candidate is written by the model, so that directions hold for it.
+            sweep_percent: 0,
             ..Evolution::default()
         },
         ..RunRequest::new(TASK, Method::BestOf)
@@ -97,7 +101,9 @@ async fn a_run_follows_the_directions_that_people_give_it() -> Result<()> {
     let best = before.iter().find(|one| one.best && one.ordinal > 0);
     let best = best.context("one is faster than the baseline")?.clone();
     let is_pinned = |one: &&CandidateSummary| {
-        one.verdict == Some(VerdictKind::Accepted) && one.ordinal > 0 && one.id != best.id
+        let is_original = one.state == CandidateState::Evaluated;
+        let is_accepted = one.verdict == Some(VerdictKind::Accepted);
+        is_original && is_accepted && one.ordinal > 0 && one.id != best.id
     };
     let pinned = before
         .iter()

@@ -5,6 +5,7 @@
 
 mod constants;
 mod front_matter;
+mod normalized;
 
 use std::ops::Range;
 
@@ -39,6 +40,17 @@ pub struct KernelSource {
     step: Option<PlaybookStep>,
     expect: Option<Expectation>,
     notes: Vec<String>,
+}
+
+/// Digests by which candidates of the same code are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Identity {
+    /// [`KernelSource::candidate_digest`].
+    pub digest: Digest,
+    /// The same, comments and layout not counted.
+    pub text: Digest,
+    /// The launches and workspaces alone: with the digest of the compiled code, they are what executes.
+    pub launches: Digest,
 }
 
 /// The author's expectation, written down before anything is measured.
@@ -186,16 +198,31 @@ impl KernelSource {
     /// compiler gets as options. The idea does not count, except for its number of lines, on which
     /// `__LINE__` depends.
     pub fn candidate_digest(&self, configuration: &Configuration) -> Digest {
+        self.digest_with(&self.compiler_input(), configuration)
+    }
+
+    /// The digests by which candidates of the same code are found.
+    pub fn identity(&self, configuration: &Configuration) -> Identity {
+        let text = normalized::normalized(self.body()).unwrap_or_else(|| self.compiler_input());
+        let launched: Configuration = configuration
+            .iter()
+            .filter(|(name, _)| self.plan.depends_on(name))
+            .map(|(name, value)| (name.clone(), *value))
+            .collect();
+        Identity {
+            digest: self.candidate_digest(configuration),
+            text: self.digest_with(&text, configuration),
+            launches: self.digest_with(&format!("{:?}", self.plan.constants), &launched),
+        }
+    }
+
+    fn digest_with(&self, code: &str, configuration: &Configuration) -> Digest {
         let plan = format!("{:?}", (&self.plan.steps, &self.plan.workspaces));
         let values = configuration
             .iter()
             .map(|(name, value)| format!("{name}={value};"))
             .collect::<String>();
-        Digest::of_parts([
-            self.compiler_input().as_bytes(),
-            plan.as_bytes(),
-            values.as_bytes(),
-        ])
+        Digest::of_parts([code.as_bytes(), plan.as_bytes(), values.as_bytes()])
     }
 
     /// The configuration with `overrides` applied to the declared values.

@@ -211,6 +211,40 @@ pub enum VerdictKind {
 }
 
 impl VerdictKind {
+    /// Returns true if the same code gets the verdict again under the same conditions, with other inputs
+    /// and at another time. A measured time does not hold again, nor do failures that a machine may have
+    /// caused, nor those of the text, which costs nothing to read again.
+    pub fn holds_again(self, is_modelled: bool) -> bool {
+        match self {
+            Self::Accepted => is_modelled,
+            Self::GateRejected
+            | Self::CompileRejected
+            | Self::CompileResource
+            | Self::LaunchRejected
+            | Self::Unsupported
+            | Self::ExcessiveEffort
+            | Self::OutOfBounds
+            | Self::UninitDependent
+            | Self::DataRace
+            | Self::BarrierError
+            | Self::InputMutated
+            | Self::IncorrectOutput
+            | Self::PrecisionDowngrade
+            | Self::NonDeterministic => true,
+            Self::ParseRejected
+            | Self::PolicyRejected
+            | Self::CompileTimeout
+            | Self::CompileCrash
+            | Self::Timeout
+            | Self::RuntimeFault
+            | Self::RunnerCrash
+            | Self::ClockMismatch
+            | Self::PhysicallyImpossible
+            | Self::Inconclusive
+            | Self::InvalidRun => false,
+        }
+    }
+
     /// The name as the wire and the database carry it.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -89,6 +89,25 @@ fn digest(text: &str, overrides: &Configuration) -> Digest {
 }
 
 #[test]
+fn the_identity_without_layout_depends_on_code_plan_and_values() {
+    let identity = |text: &str, overrides: &Configuration| {
+        let source = KernelSource::parse("kernel.cu", text).expect("the source is valid");
+        let configuration = source.configure(overrides).expect("they are declared");
+        source.identity(&configuration)
+    };
+    let none = Configuration::new();
+    let base = identity(SPLIT, &none);
+    let copy = identity(&SPLIT.replace(" {}\n", " {} // nothing\n\n"), &none);
+    assert_ne!(base.digest, copy.digest);
+    assert_eq!((base.text, base.launches), (copy.text, copy.launches));
+    let code = identity(&SPLIT.replace(" {}\n", " { int a; }\n"), &none);
+    assert_ne!(base.text, code.text);
+    assert_eq!(base.launches, code.launches);
+    let plan = identity(&SPLIT.replace("block = [128]", "block = [256]"), &none);
+    assert!(base.text != plan.text && base.launches != plan.launches);
+}
+
+#[test]
 fn the_digest_depends_on_code_plan_and_values_but_not_on_the_idea() {
     let none = Configuration::new();
     let base = digest(SPLIT, &none);

@@ -377,11 +377,12 @@ fn submitted(
         (None, None) => None,
     }
     .map(Idea::cleaned);
-    let (source, digest, configuration, verdict) = match parsed {
+    let (source, identity, configuration, verdict) = match parsed {
         Ok(source) => {
             let configuration = source.plan().default_configuration();
-            let digest = source.candidate_digest(&configuration);
-            (source.text().to_owned(), Some(digest), configuration, None)
+            let identity = source.identity(&configuration);
+            let text = source.text().to_owned();
+            (text, Some(identity), configuration, None)
         }
         Err(problems) => {
             let verdict = Box::new(parse_rejected(task, problems));
@@ -398,7 +399,7 @@ fn submitted(
         title: one_line(idea.as_ref().map_or(&file, |idea| &idea.title)),
         file,
         source,
-        digest,
+        identity,
         configuration,
         idea,
         trial: true,

@@ -357,7 +357,7 @@ fn written(primary: &KernelSource, kernel: Kernel) -> AnswerEffect {
     AnswerEffect::Written {
         text: Box::new(WrittenText {
             title: title.unwrap_or_else(|| "untitled".to_owned()),
-            digest: Some(source.candidate_digest(&configuration)),
+            identity: Some(source.identity(&configuration)),
             source: source.text().to_owned(),
             configuration,
             idea,

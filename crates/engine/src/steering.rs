@@ -455,11 +455,11 @@ impl Engine {
         };
         let record = self.record(origin.candidate).await?;
         let parsed = KernelSource::parse(&record.file, record.source.as_str());
-        let (digest, configuration, verdict) = match parsed {
+        let (identity, configuration, verdict) = match parsed {
             Ok(source) => {
                 let configuration = source.plan().default_configuration();
-                let digest = source.candidate_digest(&configuration);
-                (Some(digest), configuration, None)
+                let identity = source.identity(&configuration);
+                (Some(identity), configuration, None)
             }
             Err(problems) => {
                 let verdict = Box::new(intake::parse_rejected(task, problems));
@@ -475,7 +475,7 @@ impl Engine {
             title: record.summary.title.clone(),
             file: record.file.clone(),
             source: record.source.clone(),
-            digest,
+            identity,
             configuration,
             idea: record.idea.clone(),
             trial: false,

@@ -436,7 +436,7 @@ fn candidate(source: Option<&KernelSource>, proposal: &Proposal) -> Result<NewCa
         proposer: proposer.to_owned(),
         title: proposal.title.clone(),
         file: proposal.file.clone(),
-        digest: Some(source.candidate_digest(&proposal.configuration)),
+        identity: Some(source.identity(&proposal.configuration)),
         idea: source
             .idea()
             .filter(|_| proposal.operator != Operator::Sweep)

@@ -115,6 +115,9 @@ fn outcome(
         let original = original.unwrap_or_else(|| of.to_string());
         let _infallible = write!(text, "  (same code as {original})");
     }
+    if let Some(of) = &node.verdict_of {
+        let _infallible = write!(text, "  (verdict of {of}, the same code in another run)");
+    }
     if let Some(reason) = node.promotion_failure() {
         let what = match &node.promotion {
             Some(PromotionState::Reverted { .. }) => "promotion taken back",

@@ -11,7 +11,7 @@ use std::time::Duration;
 use crate::sql::{query, query_as};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunState, ShownCandidates};
-use domain::candidate::Idea;
+use domain::candidate::{Idea, Identity};
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::{CallId, CandidateId, RunId};
@@ -168,7 +168,7 @@ pub struct WrittenText {
     /// The text.
     pub source: String,
     /// Identity of the code; none if the text does not parse.
-    pub digest: Option<Digest>,
+    pub identity: Option<Identity>,
     /// Values of its tunables.
     pub configuration: Configuration,
     /// The model's idea.
@@ -223,7 +223,7 @@ impl Store {
                 title: new.title.clone(),
                 file: new.file.clone(),
                 source: String::new(),
-                digest: None,
+                identity: None,
                 configuration: Configuration::new(),
                 idea: None,
                 trial: new.draft.trial,

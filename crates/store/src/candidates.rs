@@ -3,8 +3,7 @@
 use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunRequest};
-use domain::candidate::Idea;
-use domain::digest::Digest;
+use domain::candidate::{Idea, Identity};
 use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, EvaluationId, JobId, RunId};
 use domain::plan::Configuration;
@@ -17,7 +16,7 @@ use crate::error::ErrorContext;
 use crate::judgements::{self, Judgement};
 use crate::rows::{RowRef, json, micros};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, jobs, runs};
+use crate::{Connection, Store, StoreError, events, jobs, runs, same_code};
 
 /// A candidate to record.
 #[derive(Debug, Clone)]
@@ -39,7 +38,7 @@ pub struct NewCandidate {
     /// The whole text, which holds its configuration.
     pub source: String,
     /// Identity of the code; none if the text does not parse.
-    pub digest: Option<Digest>,
+    pub identity: Option<Identity>,
     /// Values of all its tunables.
     pub configuration: Configuration,
     /// Its author's idea.
@@ -63,7 +62,8 @@ pub enum Proposed {
 
 impl Store {
     /// Records a candidate with its job. Code that the run has evaluated or is evaluating is
-    /// linked to that candidate and gets no job; such a duplicate is no trial in a sweep.
+    /// linked to that candidate and gets no job; such a duplicate is no trial in a sweep. Code that another
+    /// run has evaluated under the same conditions gets that verdict, where it holds again.
     ///
     /// # Errors
     /// The run or the parent is unknown, the run is over, or the database fails.
@@ -162,7 +162,7 @@ async fn propose(
     if new.trial && !may_charge(tx, run).await? {
         return Ok(Proposed::OverBudget);
     }
-    let original = original(tx, run, new.digest).await?;
+    let original = same_code::original(tx, run, new.identity.as_ref()).await?;
     let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
     let ordinal = next_ordinal(tx, run).await?;
     insert(tx, run, (id, ordinal), new, Charge { trial, original }, now).await?;
@@ -170,40 +170,69 @@ async fn propose(
         Operator::Baseline => EvaluationStage::Baseline,
         _ => EvaluationStage::Search,
     };
+    let code = KnownCode {
+        original,
+        identity: new.identity.as_ref(),
+    };
     let verdict = new.verdict.as_deref();
-    judge_or_enqueue(tx, run, ids, original, verdict, stage, now).await?;
+    judge_or_enqueue(tx, run, ids, code, verdict, stage, now).await?;
     Ok(Proposed::New(id))
 }
 
+/// The code of a recorded candidate.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct KnownCode<'a> {
+    /// The candidate that it duplicates.
+    pub(crate) original: Option<Uuid>,
+    /// None if the text does not parse.
+    pub(crate) identity: Option<&'a Identity>,
+}
+
 /// Gives a recorded candidate the verdict of the one that it duplicates, a verdict that needs no
-/// worker, or a job of the stage.
+/// worker, the verdict of another run, or a job of the stage. Returns true if it waits for a verdict.
 pub(crate) async fn judge_or_enqueue(
     tx: &mut Connection,
     run: RunId,
     ids: &ProposalIds,
-    original: Option<Uuid>,
+    code: KnownCode<'_>,
     verdict: Option<&Evaluation>,
     stage: EvaluationStage,
     now: DateTime<Utc>,
-) -> Result<(), StoreError> {
+) -> Result<bool, StoreError> {
     let id = ids.candidate;
-    if let Some(original) = original {
+    if let Some(original) = code.original {
         let original = CandidateId::from(original);
-        return judgements::announce_duplicate(tx, run, id, original, now).await;
+        judgements::announce_duplicate(tx, run, id, original, now).await?;
+        return Ok(false);
     }
+    let judgement = |evaluation| Judgement {
+        id: ids.evaluation,
+        run,
+        candidate: id,
+        job: None,
+        evaluation,
+        speedup: None,
+        launches: code.identity.map(|identity| identity.launches),
+        conditions: None,
+        reused_from: None,
+    };
     if let Some(evaluation) = verdict {
+        judgements::record(tx, &judgement(evaluation), now).await?;
+        return Ok(false);
+    }
+    if stage == EvaluationStage::Search
+        && let Some(known) = same_code::known_verdict(tx, run, code.identity).await?
+    {
         let judgement = Judgement {
-            id: ids.evaluation,
-            run,
-            candidate: id,
-            job: None,
-            evaluation,
-            speedup: None,
+            speedup: known.speedup,
+            reused_from: Some(known.candidate),
+            ..judgement(&known.evaluation)
         };
-        return judgements::record(tx, &judgement, now).await;
+        judgements::record(tx, &judgement, now).await?;
+        return Ok(false);
     }
     jobs::enqueue(tx, ids.job, run, id, stage, now);
-    Ok(())
+    Ok(true)
 }
 
 /// The charge of a candidate, and the candidate that it duplicates.
@@ -239,9 +268,10 @@ pub(crate) async fn insert(
     query(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
          title, file, source_text, digest, configuration, idea, trial, proposal, state, \
-         duplicate_of, created_at, further_parents, parent_ordinal, parent_generation) VALUES \
+         duplicate_of, created_at, further_parents, parent_ordinal, parent_generation, \
+         text_digest, launches) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-         $20, $21)",
+         $20, $21, $22, $23)",
     )
     .bind(id.uuid())
     .bind(run.uuid())
@@ -253,7 +283,7 @@ pub(crate) async fn insert(
     .bind(&new.title)
     .bind(&new.file)
     .bind(source)
-    .bind(new.digest.map(|digest| digest.to_string()))
+    .bind(new.identity.map(|identity| identity.digest.to_string()))
     .bind(json(&new.configuration))
     .bind(new.idea.as_ref().map(json))
     .bind(i64::from(charge.trial))
@@ -268,6 +298,8 @@ pub(crate) async fn insert(
     .bind(json(&new.further_parents))
     .bind(parent.as_ref().map(|place| place.ordinal))
     .bind(parent.as_ref().map(|place| place.generation))
+    .bind(new.identity.map(|identity| identity.text.to_string()))
+    .bind(new.identity.map(|identity| identity.launches.to_string()))
     .defer(tx);
     if charge.trial {
         query("UPDATE runs SET trials = trials + 1 WHERE id = $1")
@@ -369,25 +401,4 @@ async fn place_in_run(
         subject: "candidate",
         id: candidate.to_string(),
     })
-}
-
-/// The run's first candidate with this code that has or awaits a verdict of its own. Other runs
-/// do not count: their inputs, device and baseline are others.
-pub(crate) async fn original(
-    tx: &mut Connection,
-    run: RunId,
-    digest: Option<Digest>,
-) -> Result<Option<Uuid>, StoreError> {
-    let Some(digest) = digest else {
-        return Ok(None);
-    };
-    query_scalar(
-        "SELECT id FROM candidates WHERE run = $1 AND digest = $2 \
-         AND state IN ('pending', 'evaluated') ORDER BY ordinal LIMIT 1",
-    )
-    .bind(run.uuid())
-    .bind(digest.to_string())
-    .fetch_optional(tx)
-    .await
-    .context("look for the same code")
 }

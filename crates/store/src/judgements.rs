@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, stage_word, word};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, failures};
+use crate::{Connection, Store, StoreError, events, failures, same_code};
 
 /// An evaluation to record.
 pub(crate) struct Judgement<'a> {
@@ -29,6 +29,12 @@ pub(crate) struct Judgement<'a> {
     pub(crate) evaluation: &'a Evaluation,
     /// Baseline's time over the candidate's, if it was accepted.
     pub(crate) speedup: Option<f64>,
+    /// The digest of the candidate's launches, if it has a plan.
+    pub(crate) launches: Option<Digest>,
+    /// The digest of the conditions under which a worker evaluated it.
+    pub(crate) conditions: Option<Digest>,
+    /// The candidate of another run whose evaluation this is.
+    pub(crate) reused_from: Option<CandidateId>,
 }
 
 /// Records an evaluation, and for all but confirmations what follows from it for the candidate.
@@ -58,13 +64,19 @@ pub(crate) async fn record(
         Some((job, attempt, worker)) => (Some(job.uuid()), attempt, worker.map(WorkerId::uuid)),
         None => (None, 0, None),
     };
+    // The other run was charged, and its control counts there.
+    let (device_us, control) = match judgement.reused_from {
+        Some(_) => (0, None),
+        None => (device_us(evaluation), control(evaluation)),
+    };
     let base = baseline_evidence(tx, judgement.run).await?;
     let evidence = texts::put(tx, &json(evaluation), base.as_slice()).await?;
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence_text, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at, device_us, control, bundle, image) VALUES \
-         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22)",
+         unmet_phases, created_at, device_us, control, bundle, image, conditions, reused_from) VALUES \
+         ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
+         $22, $23, $24)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -84,17 +96,22 @@ pub(crate) async fn record(
     .bind(json(&unmet_gates))
     .bind(json(&unmet_phases))
     .bind(micros(now))
-    .bind(device_us(evaluation))
-    .bind(control(evaluation))
+    .bind(device_us)
+    .bind(control)
     .bind(evaluation.evidence.map(|bundle| bundle.to_string()))
     .bind(evaluation.image_digest.map(|image| image.to_string()))
+    .bind(judgement.conditions.map(|digest| digest.to_string()))
+    .bind(judgement.reused_from.map(CandidateId::uuid))
     .defer(tx);
     query("UPDATE runs SET device_us = device_us + $2 WHERE id = $1")
         .bind(judgement.run.uuid())
-        .bind(device_us(evaluation))
+        .bind(device_us)
         .defer(tx);
     if evaluation.stage.decides_promotion() {
         return announce_again(tx, judgement, now).await;
+    }
+    if let (Some(image), Some(launches)) = (evaluation.image_digest, judgement.launches) {
+        same_code::record_compiled(tx, judgement.run, judgement.candidate, image, launches);
     }
     failures::record(tx, judgement.run, judgement.candidate, evaluation, now);
     announce(tx, judgement, now).await
@@ -294,8 +311,8 @@ fn record_judged(
     Ok(())
 }
 
-/// The fastest accepted candidate that is not banned and whose promotion was neither refused nor taken
-/// back; the earliest of equals.
+/// The fastest accepted candidate that repeats no other, is not banned and whose promotion was neither
+/// refused nor taken back; the earliest of equals.
 pub(crate) async fn best(
     connection: &mut Connection,
     run: RunId,
@@ -303,7 +320,7 @@ pub(crate) async fn best(
     let id: Option<Uuid> = query_scalar(
         "SELECT c.id FROM evaluations e JOIN candidates c ON c.id = e.candidate \
          WHERE e.run = $1 AND e.stage <> 'confirmation' AND e.speedup IS NOT NULL \
-         AND NOT EXISTS (SELECT 1 FROM promotions p \
+         AND c.repeats IS NULL AND NOT EXISTS (SELECT 1 FROM promotions p \
          WHERE p.candidate = c.id AND p.state IN ('refused', 'reverted')) \
          AND NOT EXISTS (SELECT 1 FROM bans b WHERE b.run = $1 AND b.candidate = c.id) \
          ORDER BY e.speedup DESC, c.ordinal LIMIT 1",

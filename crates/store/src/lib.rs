@@ -26,6 +26,7 @@ mod leaderboards;
 mod promotions;
 mod rows;
 mod runs;
+mod same_code;
 mod service_counts;
 mod snapshot;
 mod sql;

@@ -135,11 +135,15 @@ impl RowRef {
         &self,
         state: &str,
         detail: &str,
-        duplicate_of: Option<uuid::Uuid>,
+        repeated: Option<uuid::Uuid>,
     ) -> Result<CandidateState, StoreError> {
-        Ok(match (state, duplicate_of) {
+        Ok(match (state, repeated) {
             ("pending", None) => CandidateState::Queued,
             ("evaluated", None) => CandidateState::Evaluated,
+            // It was evaluated before it was known to be compiled to the same code.
+            ("evaluated", Some(of)) => CandidateState::Duplicate {
+                of: CandidateId::from(of),
+            },
             ("abandoned", None) => CandidateState::Abandoned {
                 message: detail.to_owned(),
             },

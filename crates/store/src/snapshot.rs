@@ -113,7 +113,8 @@ struct EntryRow {
     promotable: Option<i64>,
     unmet_phases: Option<String>,
     verdict: Option<String>,
-    duplicate_of: Option<Uuid>,
+    #[sqlx(try_from = "Flag")]
+    duplicate: bool,
     idea: Option<String>,
     image: Option<String>,
 }
@@ -151,7 +152,7 @@ impl TryFrom<EntryRow> for Entry {
             configuration: row_ref.json("configuration", &row.configuration)?,
             state,
             trial: row.trial == 1,
-            duplicate: row.duplicate_of.is_some(),
+            duplicate: row.duplicate,
             thought: row
                 .idea
                 .map(|idea| row_ref.json("idea", &idea).map(thought))
@@ -253,8 +254,8 @@ impl Store {
         })?;
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
-             o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, c.duplicate_of, \
-             c.idea, e.image FROM candidates c \
+             o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
+             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
              WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",

@@ -71,6 +71,8 @@ struct SummaryRow {
     state: String,
     state_detail: String,
     duplicate_of: Option<Uuid>,
+    repeats: Option<Uuid>,
+    reused_from: Option<Uuid>,
     created_at: i64,
     worker: Option<Uuid>,
     progress: Option<String>,
@@ -95,22 +97,22 @@ impl SummaryRow {
     ) -> Result<CandidateSummary, StoreError> {
         let id = CandidateId::from(self.id);
         let original = CandidateId::from(self.duplicate_of.unwrap_or(self.id));
+        let repeated = self.duplicate_of.or(self.repeats);
         let row_ref = RowRef::new("candidates", id);
-        let state =
-            match row_ref.candidate_state(&self.state, &self.state_detail, self.duplicate_of)? {
-                CandidateState::Queued => match (self.asked, self.worker, self.progress) {
-                    (Some(model), _, _) => CandidateState::Drafting {
-                        model,
-                        trouble: self.trouble,
-                    },
-                    (None, Some(worker), Some(stage)) => CandidateState::Evaluating {
-                        stage,
-                        worker: WorkerId::from(worker),
-                    },
-                    _ => CandidateState::Queued,
+        let state = match row_ref.candidate_state(&self.state, &self.state_detail, repeated)? {
+            CandidateState::Queued => match (self.asked, self.worker, self.progress) {
+                (Some(model), _, _) => CandidateState::Drafting {
+                    model,
+                    trouble: self.trouble,
                 },
-                other => other,
-            };
+                (None, Some(worker), Some(stage)) => CandidateState::Evaluating {
+                    stage,
+                    worker: WorkerId::from(worker),
+                },
+                _ => CandidateState::Queued,
+            },
+            other => other,
+        };
         let mut parents: Vec<CandidateId> =
             self.parent.map(CandidateId::from).into_iter().collect();
         let further: Vec<CandidateId> = row_ref.json("further_parents", &self.further_parents)?;
@@ -140,6 +142,7 @@ impl SummaryRow {
             unmet_gates: row_ref
                 .json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
             best: best == Some(id),
+            verdict_of: self.reused_from.map(CandidateId::from),
             promotion: promotions.get(&original).cloned(),
             cost: self
                 .cost
@@ -159,7 +162,7 @@ macro_rules! summaries {
     ($rest:literal) => {
         concat!(
             "SELECT c.id, c.ordinal, c.generation, c.parent, c.further_parents, c.operator, c.proposer, c.title, \
-             c.configuration, c.state, c.state_detail, c.duplicate_of, c.created_at, \
+             c.configuration, c.state, c.state_detail, c.duplicate_of, c.repeats, e.reused_from, c.created_at, \
              j.worker, j.progress, k.model AS asked, k.last_error AS trouble, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
              e.modelled, e.unmet_gates, e.created_at AS judged_at, \
              (SELECT CAST(SUM(q.cost) AS BIGINT) FROM calls q WHERE q.candidate = c.id) AS cost FROM candidates c \

@@ -38,7 +38,8 @@ pub enum CandidateState {
     },
     /// The candidate has a verdict.
     Evaluated,
-    /// The same code was evaluated before; that verdict is its verdict.
+    /// The same code was evaluated before in the run, as written or as compiled. If as written, that verdict
+    /// is its verdict.
     Duplicate {
         /// The candidate whose code is repeated.
         of: CandidateId,
@@ -87,6 +88,10 @@ pub struct CandidateSummary {
     pub unmet_gates: Vec<GateSubject>,
     /// True if the candidate is the run's best.
     pub best: bool,
+    /// The candidate of an earlier run with the same code whose verdict this is, if nothing was evaluated
+    /// again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verdict_of: Option<CandidateId>,
     /// The state of the newest promotion of this code in the run, if there was one. An accepted
     /// candidate whose promotion was refused or taken back is not a winner.
     #[serde(default)]

@@ -112,6 +112,10 @@ impl Totals {
         }
         self.sweeps.add(place, entry, entries);
         if entry.duplicate {
+            // Nobody wrote a configuration, so that nobody is told that it repeats another.
+            if entry.operator == Operator::Sweep {
+                return;
+            }
             if self.duplicates.len() == DUPLICATES {
                 self.duplicates.pop_front();
             }

@@ -6,7 +6,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anyhow::Context;
-use domain::api::{Brief, CandidateDetail, CandidateState, Submission};
+use domain::api::{Brief, CandidateDetail, CandidateState, CandidateSummary, Submission};
 use domain::candidate::{KernelSource, MAX_SOURCE_BYTES};
 use domain::verdict::VerdictKind;
 
@@ -58,6 +58,7 @@ pub(super) async fn submit(args: SubmitArgs) -> Ending {
             print_json(&submitted)?;
         } else {
             print(&format!("{}\n", submitted.id))?;
+            eprint!("{}", same_code(&submitted));
         }
         return Ok(Outcome::Accepted);
     }
@@ -110,6 +111,15 @@ pub(super) fn source(file: &Path) -> Result<String, Failure> {
         .map_err(|_| Failure::input(anyhow::anyhow!("read {name}: a kernel must be UTF-8 text")))
 }
 
+/// A line that names the candidate whose code a candidate has; empty if there is none.
+fn same_code(summary: &CandidateSummary) -> String {
+    match (&summary.state, summary.verdict_of) {
+        (CandidateState::Duplicate { of }, _) => format!("duplicate  of {of}, the same code\n"),
+        (_, Some(of)) => format!("verdict    of {of}, the same code in another run\n"),
+        _ => String::new(),
+    }
+}
+
 fn verdict_text(detail: &CandidateDetail) -> String {
     let summary = &detail.summary;
     let mut text = format!(
@@ -118,6 +128,7 @@ fn verdict_text(detail: &CandidateDetail) -> String {
         line(&summary.title, 80),
         summary.id
     );
+    text.push_str(&same_code(summary));
     if let Some(speedup) = summary.speedup {
         let _infallible = writeln!(text, "speedup    {speedup:.2}x over the baseline");
     }

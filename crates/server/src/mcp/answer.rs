@@ -133,8 +133,15 @@ pub(super) fn candidate(detail: &CandidateDetail, run: &RunView) -> String {
             &mut text,
             "duplicate",
             &format!(
-                "the run has this code as {of}, whose verdict holds for both; nothing was evaluated again"
+                "the run has this code as {of}, whose verdict holds for both; nothing is made from this copy"
             ),
+        );
+    }
+    if let Some(of) = &summary.verdict_of {
+        put(
+            &mut text,
+            "evaluated",
+            &format!("in another run, as {of}; nothing was evaluated again"),
         );
     }
     match (&summary.state, &detail.evaluation) {

@@ -89,6 +89,7 @@ pub fn accepted(ordinal: u32, parent: Option<u32>, title: &str, speedup: f64) ->
         modelled: true,
         unmet_gates: Vec::new(),
         best: false,
+        verdict_of: None,
         promotion: None,
         cost: None,
         created_at: then(),

@@ -10,12 +10,12 @@ use domain::id::{CallId, CandidateId, RunId};
 
 use super::rows::CallStateRow;
 use super::{Answer, AnswerEffect, MAX_UNANSWERED, insert_call};
-use crate::candidates::{self, ProposalIds};
+use crate::candidates::{self, KnownCode, ProposalIds};
 use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, runs};
+use crate::{Connection, Store, StoreError, events, runs, same_code};
 
 impl Store {
     /// Records an answer and applies its effect. Only the first answer to a call counts. An answer for
@@ -258,15 +258,17 @@ async fn apply_answer(
 ) -> Result<bool, StoreError> {
     match effect {
         AnswerEffect::Written { text, .. } => {
-            let original = candidates::original(tx, call_state.run, text.digest).await?;
+            let identity = text.identity.as_ref();
+            let original = same_code::original(tx, call_state.run, identity).await?;
             query(
                 "UPDATE candidates SET title = $2, source_text = $3, digest = $4, configuration = $5, \
-                 idea = $6, state = $7, duplicate_of = $8 WHERE id = $1",
+                 idea = $6, state = $7, duplicate_of = $8, text_digest = $9, launches = $10 \
+                 WHERE id = $1",
             )
             .bind(call_state.candidate.uuid())
             .bind(&text.title)
             .bind(source)
-            .bind(text.digest.map(|digest| digest.to_string()))
+            .bind(identity.map(|identity| identity.digest.to_string()))
             .bind(json(&text.configuration))
             .bind(text.idea.as_ref().map(json))
             .bind(if original.is_some() {
@@ -275,10 +277,12 @@ async fn apply_answer(
                 "pending"
             })
             .bind(original)
+            .bind(identity.map(|identity| identity.text.to_string()))
+            .bind(identity.map(|identity| identity.launches.to_string()))
             .defer(tx);
             let (run, verdict) = (call_state.run, text.verdict.as_deref());
-            candidates::judge_or_enqueue(tx, run, &ids, original, verdict, STAGE, now).await?;
-            Ok(original.is_none() && verdict.is_none())
+            let code = KnownCode { original, identity };
+            candidates::judge_or_enqueue(tx, run, &ids, code, verdict, STAGE, now).await
         }
         AnswerEffect::AskAgain { call, .. } => {
             insert_call(
@@ -295,8 +299,8 @@ async fn apply_answer(
         }
         AnswerEffect::Unusable { verdict, .. } => {
             let (run, verdict) = (call_state.run, Some(&**verdict));
-            candidates::judge_or_enqueue(tx, run, &ids, None, verdict, STAGE, now).await?;
-            Ok(false)
+            let code = KnownCode::default();
+            candidates::judge_or_enqueue(tx, run, &ids, code, verdict, STAGE, now).await
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::error::ErrorContext;
 use crate::faults::{self, HeldLease, LeaseEnd};
 use crate::judgements::{self, Judgement};
 use crate::rows::RowRef;
-use crate::{Connection, Store, StoreError, workers};
+use crate::{Connection, Store, StoreError, same_code, workers};
 
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
@@ -25,7 +25,28 @@ struct ReportedRow {
     #[sqlx(try_from = "Flag")]
     champion: bool,
     digest: Option<String>,
+    launches: Option<String>,
     version: String,
+    /// The baseline's digest.
+    baseline: Option<String>,
+    device: Option<String>,
+    toolchain: Option<String>,
+}
+
+impl ReportedRow {
+    /// The digest of the conditions under which the worker evaluated the candidate; none if they are not
+    /// known.
+    fn conditions(&self) -> Result<Option<Digest>, StoreError> {
+        let (Some(baseline), Some(device), Some(toolchain)) =
+            (&self.baseline, &self.device, &self.toolchain)
+        else {
+            return Ok(None);
+        };
+        let row_ref = RowRef::new("workers", self.candidate);
+        let device = row_ref.json("device", device)?;
+        let digest = same_code::conditions(&self.version, baseline, &device, toolchain);
+        Ok(Some(digest))
+    }
 }
 
 /// The reasons why a report is not recorded.
@@ -63,9 +84,12 @@ impl Store {
         let id = self.draw(|rng| EvaluationId::generate(now, rng));
         let mut tx = self.begin().await?;
         let row: Option<ReportedRow> = query_as(
-            "SELECT j.worker, j.run, j.candidate, j.stage, j.champion, c.digest, t.version FROM jobs j \
+            "SELECT j.worker, j.run, j.candidate, j.stage, j.champion, c.digest, c.launches, t.version, \
+             b.digest AS baseline, w.device, w.toolchain FROM jobs j \
              JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
              JOIN tasks t ON t.content = r.task_content \
+             LEFT JOIN candidates b ON b.run = j.run AND b.ordinal = 0 \
+             LEFT JOIN workers w ON w.id = j.worker \
              WHERE j.id = $1 AND j.attempt = $2 AND j.state = 'leased'",
         )
         .bind(job.uuid())
@@ -134,6 +158,16 @@ impl Store {
             job: Some((job, report.attempt, worker)),
             evaluation,
             speedup,
+            launches: row
+                .launches
+                .as_ref()
+                .map(|digest| digest.parse())
+                .transpose()
+                .map_err(|error: domain::digest::DigestError| {
+                    RowRef::new("candidates", held.candidate).wrong("launches", error)
+                })?,
+            conditions: row.conditions()?,
+            reused_from: None,
         };
         judgements::record(&mut tx, &judgement, now).await?;
         // The baseline opens the run, and a confirmation moves its promotion on.

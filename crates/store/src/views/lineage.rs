@@ -314,7 +314,7 @@ fn select(run: RunId, query: &LineageQuery, limit: u32) -> QueryBuilder {
     }
     sql.push(
         "SELECT ordinal, generation, parent_ordinal, further_parents, operator, state, verdict, \
-         speedup, COALESCE(judged_at, created_at) AS at, duplicate_of IS NOT NULL AS duplicate \
+         speedup, COALESCE(judged_at, created_at) AS at, (duplicate_of IS NOT NULL OR repeats IS NOT NULL) AS duplicate \
          FROM candidates WHERE run = ",
     )
     .push_bind(run.uuid())

@@ -96,7 +96,7 @@ pub fn written(body: &str) -> AnswerEffect {
         text: Box::new(WrittenText {
             title: body.to_owned(),
             source: like.source,
-            digest: like.digest,
+            identity: like.identity,
             configuration: like.configuration,
             idea: like.idea,
             verdict: None,

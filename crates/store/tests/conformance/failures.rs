@@ -34,7 +34,7 @@ async fn failures_of_one_cause_are_one_cluster_over_runs() {
             ("c", does_not_compile(70, "y")),
             ("d", accepted(50.0)),
         ] {
-            let candidate = lab.submit(run, baseline, body).await;
+            let candidate = lab.submit_new_code(run, baseline, body).await;
             let leased = lab.lease(worker, at(5)).await.unwrap();
             lab.judge(&leased, verdict).await;
             last = Some((run, candidate));

@@ -124,7 +124,7 @@ pub fn candidate(operator: Operator, parent: Option<CandidateId>, body: &str) ->
         proposer: "tests".to_owned(),
         title: body.to_owned(),
         file: "k.cu".to_owned(),
-        digest: Some(source.candidate_digest(&BTreeMap::new())),
+        identity: Some(source.identity(&BTreeMap::new())),
         source: source.text().to_owned(),
         configuration: BTreeMap::new(),
         idea: Some(Idea {
@@ -349,10 +349,14 @@ impl Lab {
     }
 
     pub async fn worker(&self, name: &str, device_name: &str) -> WorkerId {
+        self.worker_with(name, device_name, "NVRTC 13.5").await
+    }
+
+    pub async fn worker_with(&self, name: &str, device_name: &str, toolchain: &str) -> WorkerId {
         let registration = Registration {
             name: name.to_owned(),
             device: device(device_name),
-            toolchain: "NVRTC 13.5".to_owned(),
+            toolchain: toolchain.to_owned(),
             evaluator: EVALUATOR_VERSION,
             instance: None,
         };
@@ -376,6 +380,19 @@ impl Lab {
             .await
     }
 
+    /// Submits a candidate with code that no other run has, whose verdict would hold.
+    pub async fn submit_new_code(
+        &self,
+        run: RunId,
+        parent: CandidateId,
+        title: &str,
+    ) -> CandidateId {
+        let body = format!("{title} of {run}");
+        let mut new = candidate(Operator::Submit, Some(parent), &body);
+        new.title = title.to_owned();
+        self.propose(run, &new).await
+    }
+
     /// Reports a fault of the worker that holds a lease.
     pub async fn fault(&self, leased: &LeasedJob, now: DateTime<Utc>) -> Receipt {
         let report = faulted(leased);
@@ -384,8 +401,14 @@ impl Lab {
 
     /// A run whose baseline was accepted with 100 us; the worker that did it, and the baseline.
     pub async fn running(&self, trials: u32) -> (RunId, WorkerId, CandidateId) {
-        let run = self.run(trials).await;
         let worker = self.worker("w", DEVICE).await;
+        let (run, baseline) = self.running_on(trials, worker).await;
+        (run, worker, baseline)
+    }
+
+    /// The same, judged by a worker that is registered already.
+    pub async fn running_on(&self, trials: u32, worker: WorkerId) -> (RunId, CandidateId) {
+        let run = self.run(trials).await;
         let baseline = self
             .propose(run, &candidate(Operator::Baseline, None, "baseline"))
             .await;
@@ -398,7 +421,7 @@ impl Lab {
             .advance(run, &RunState::Running, at(4))
             .await
             .unwrap();
-        (run, worker, baseline)
+        (run, baseline)
     }
 
     pub async fn lease(&self, worker: WorkerId, now: DateTime<Utc>) -> Option<LeasedJob> {

@@ -9,8 +9,8 @@ use crate::fixture::{DEVICE, Lab, accepted, at, rounded};
 async fn searched(lab: &Lab, times: &[Option<f64>]) -> domain::id::RunId {
     let (run, worker, baseline) = lab.running(9).await;
     for (number, us) in times.iter().enumerate() {
-        lab.submit(run, baseline, &format!("candidate {number}"))
-            .await;
+        let title = format!("candidate {number}");
+        lab.submit_new_code(run, baseline, &title).await;
         let leased = lab.lease(worker, at(5)).await.unwrap();
         let rejected = || Verdict::LaunchRejected {
             reason: String::new(),

@@ -19,6 +19,7 @@ mod older;
 mod proposals;
 mod restart;
 mod runs;
+mod same_code;
 mod schemas;
 mod texts;
 mod views;

@@ -139,7 +139,7 @@ async fn a_verdict_without_a_worker_is_recorded_at_once() {
     );
     verdict.candidate_digest = None;
     let mut new = candidate(Operator::Submit, Some(baseline), "no plan");
-    new.digest = None;
+    new.identity = None;
     new.verdict = Some(Box::new(verdict));
     let id = lab.propose(run, &new).await;
     let summary = lab.store.summary(id).await.unwrap().unwrap();

@@ -1506,6 +1506,7 @@ export interface components {
             /** @description Phase gates that it does not meet. */
             unmet_gates: components["schemas"]["GateSubject"][];
             verdict?: components["schemas"]["VerdictKind"] | null;
+            verdict_of?: components["schemas"]["CandidateId"] | null;
         };
         /** @description One shape. */
         Case: {
