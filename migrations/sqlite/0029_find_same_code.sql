@@ -15,3 +15,5 @@ CREATE INDEX candidates_by_executed ON candidates (run, executed, ordinal) WHERE
 ALTER TABLE evaluations ADD COLUMN conditions TEXT;
 -- The candidate of another run whose evaluation this is.
 ALTER TABLE evaluations ADD COLUMN reused_from BLOB REFERENCES candidates (id);
+-- The floor over the time found, geometric mean over the score cases, where floors are known.
+ALTER TABLE evaluations ADD COLUMN floor_share REAL;

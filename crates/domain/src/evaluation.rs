@@ -340,6 +340,13 @@ impl Evaluation {
         !self.stage.decides_promotion() && family.may_be_shown()
     }
 
+    /// The floor over the time found, geometric mean over the score cases; none where no floor is known.
+    pub fn floor_share(&self) -> Option<f64> {
+        let logs = self.floors.iter().map(|floor| (floor.us / floor.found_us).ln());
+        let share = (logs.sum::<f64>() / self.floors.len() as f64).exp();
+        Some(share).filter(|share| share.is_finite() && !self.floors.is_empty())
+    }
+
     /// Returns true if the candidate may be promoted: it is accepted, every gate that stands before
     /// promotion holds, and its times were compared. A measured time counts only as the outcome
     /// [`Outcome::Faster`] of a comparison beside the incumbent; a modelled one has no noise, so

@@ -229,6 +229,8 @@ pub struct Entry {
     pub thought: Option<String>,
     /// Digest of the code that was executed, if it was compiled.
     pub image: Option<Digest>,
+    /// The floor over its time, geometric mean over the score cases, where the floors are known.
+    pub floor_share: Option<f64>,
 }
 
 /// The state of a candidate in the search.
@@ -487,6 +489,10 @@ impl RunSnapshot<'_> {
             Some(StopReason::DeviceTime)
         } else if target.is_some_and(reached) {
             Some(StopReason::Target)
+        } else if self.is_close_to_floor(settled) {
+            Some(StopReason::Floor)
+        } else if self.gains_too_little(settled) {
+            Some(StopReason::GainPerDollar)
         } else if self.short_of.is_some() {
             self.short_of
         } else if self.trials_left(settled) == 0 {
@@ -494,6 +500,19 @@ impl RunSnapshot<'_> {
         } else {
             None
         }
+    }
+
+    fn is_close_to_floor(&self, settled: &Settled) -> bool {
+        let champion = settled.champion(self.candidates, self.excluded);
+        let share = champion.and_then(|champion| champion.floor_share);
+        let limits = self.budget.floor_percent.zip(share);
+        limits.is_some_and(|(percent, share)| 100.0 * share >= f64::from(percent))
+    }
+
+    fn gains_too_little(&self, settled: &Settled) -> bool {
+        let limit = self.budget.gain_per_dollar.map(f64::from);
+        let expected = limit.zip(settled.gain_per_dollar(&self.spend));
+        expected.is_some_and(|(limit, expected)| expected < limit)
     }
 
     /// Further candidates that the devices' time covers, if it is limited: those on their way and

@@ -49,6 +49,7 @@ fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         duplicate: false,
         thought: Some(format!("thought {place}")),
         image: None,
+        floor_share: None,
     };
     let entries = run.iter().enumerate().map(entry).collect::<Vec<_>>();
     let seen = |(place, (_, shown)): (usize, &(EntryState, &[usize]))| {

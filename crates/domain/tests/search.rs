@@ -167,6 +167,7 @@ impl<'a> Rehearsal<'a> {
                             duplicate: false,
                             thought: None,
                             image: None,
+                            floor_share: None,
                         });
                     }
                     Action::Promote(id) => {
@@ -438,6 +439,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         duplicate: false,
         thought: None,
         image: None,
+        floor_share: None,
     };
     run.candidates.push(entry.clone());
     assert_eq!(run.next(), []);

@@ -245,6 +245,11 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
         let message = "a run without time does nothing".to_owned();
         report("budget.wall_seconds", message, "allow at least one second");
     }
+    let floor = request.budget.floor_percent;
+    if floor.is_some_and(|percent| !(1..=100).contains(&percent)) {
+        let message = "the share of the floor lies from 1 to 100 percent".to_owned();
+        report("budget.floor_percent", message, "choose a value inside the range");
+    }
     if let Some(name) = &request.name
         && (name.trim().is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))
     {

@@ -117,6 +117,7 @@ struct EntryRow {
     duplicate: bool,
     idea: Option<String>,
     image: Option<String>,
+    floor_share: Option<f64>,
 }
 
 impl TryFrom<EntryRow> for Entry {
@@ -163,6 +164,7 @@ impl TryFrom<EntryRow> for Entry {
                 .map(|image| image.parse())
                 .transpose()
                 .map_err(|error: domain::digest::DigestError| row_ref.wrong("image", error))?,
+            floor_share: row.floor_share,
         })
     }
 }
@@ -255,7 +257,7 @@ impl Store {
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
              o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
-             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image FROM candidates c \
+             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
              WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",

@@ -140,6 +140,7 @@ impl Run<'_> {
             duplicate,
             thought: draft.map(|_| format!("{MARK}{}", written.choices)),
             image: None,
+            floor_share: None,
         });
     }
 

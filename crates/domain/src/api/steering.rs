@@ -187,6 +187,7 @@ impl BudgetRequest {
             tokens: self.tokens.or(budget.tokens),
             dollars: self.dollars.or(budget.dollars),
             device_seconds: self.device_seconds.or(budget.device_seconds),
+            ..budget
         }
     }
 }

@@ -27,6 +27,14 @@ pub struct Budget {
     /// count as much as the others took on average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_seconds: Option<u64>,
+    /// Percent of the floor: the run ends once the least time in which the device can do the work is this
+    /// share of the champion's time. Without effect where no floor is known; none to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub floor_percent: Option<u32>,
+    /// Percent per dollar: the run ends once models are expected to make the fastest candidate faster by
+    /// less, from the last 16 candidates and their average cost. None to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub gain_per_dollar: Option<u32>,
 }
 
 impl Default for Budget {
@@ -37,6 +45,8 @@ impl Default for Budget {
             tokens: None,
             dollars: None,
             device_seconds: None,
+            floor_percent: None,
+            gain_per_dollar: None,
         }
     }
 }
@@ -140,6 +150,10 @@ pub enum StopReason {
     NothingUsable,
     /// The target was reached and the task says to stop there.
     Target,
+    /// The champion's time is close to the floor.
+    Floor,
+    /// The expected gain per dollar is too small.
+    GainPerDollar,
     /// No candidate meets the gates that open the playbook's next phase.
     PhaseClosed,
     /// Someone asked for it.
@@ -160,6 +174,8 @@ impl StopReason {
             | Self::Generations
             | Self::NothingUsable
             | Self::Target
+            | Self::Floor
+            | Self::GainPerDollar
             | Self::PhaseClosed
             | Self::Requested => None,
         }
@@ -178,6 +194,8 @@ impl fmt::Display for StopReason {
             Self::Generations => "every generation bred",
             Self::NothingUsable => "none of the first replies held a kernel",
             Self::Target => "target reached",
+            Self::Floor => "close to the floor",
+            Self::GainPerDollar => "expected gain per dollar too small",
             Self::PhaseClosed => "no candidate opens the playbook's next phase",
             Self::Requested => "finished on request",
         })

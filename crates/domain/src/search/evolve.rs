@@ -320,6 +320,7 @@ impl Entry {
             duplicate: false,
             thought: None,
             image: None,
+            floor_share: None,
         }
     }
 }

@@ -179,6 +179,7 @@ mod tests {
             duplicate: false,
             thought: None,
             image: None,
+            floor_share: None,
         }
     }
 

@@ -1,8 +1,13 @@
 //! Counts over the leading candidates of a run that are judged or given up, so that a decision reads
 //! only the candidates that came after them.
 
-use super::{Entry, EntryState, Operator, fastest, is_eligible};
+use std::collections::VecDeque;
+
+use super::{Entry, EntryState, Operator, Spend, fastest, is_eligible};
 use crate::id::CandidateId;
+
+/// Candidates of models from which the gain of the next one is estimated.
+const WINDOW: usize = 16;
 
 /// Counts over the leading candidates without a pending one among them.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +26,11 @@ pub(super) struct Settled {
     pub(super) generation: u32,
     /// Position of the fastest that may be promoted.
     champion: Option<usize>,
+    /// The highest speedup.
+    best: f64,
+    /// The highest speedup with the baseline and after each of the last candidates charged as trials that
+    /// models wrote.
+    progress: VecDeque<f64>,
 }
 
 impl Settled {
@@ -39,6 +49,7 @@ impl Settled {
             self.written += usize::from(entry.trial && entry.operator.asks_model());
             self.init += usize::from(entry.operator == Operator::Init);
             self.generation = self.generation.max(entry.generation);
+            self.count_progress(entry, excluded);
             if is_eligible(entry, excluded) {
                 let best = self.champion.map(|place| &entries[place]);
                 let further = fastest(best.into_iter().chain([entry]));
@@ -47,6 +58,33 @@ impl Settled {
                 }
             }
         }
+    }
+
+    fn count_progress(&mut self, entry: &Entry, excluded: &[CandidateId]) {
+        let is_valid = !entry.duplicate && !excluded.contains(&entry.id);
+        if let Some(speedup) = entry.speedup().filter(|_| is_valid) {
+            self.best = self.best.max(speedup);
+        }
+        let is_written = entry.trial && entry.operator.asks_model();
+        if is_written || entry.operator == Operator::Baseline {
+            self.progress.push_back(self.best);
+        }
+        if self.progress.len() > WINDOW + 1 {
+            self.progress.pop_front();
+        }
+    }
+
+    /// The percentage by which a further dollar for models is expected to make the fastest candidate
+    /// faster. None before there are enough candidates, and where nothing was spent.
+    pub(super) fn gain_per_dollar(&self, spend: &Spend) -> Option<f64> {
+        let (first, last) = (self.progress.front()?, self.progress.back()?);
+        let dollars = spend.dollars.nanos() as f64 / 1e9;
+        if self.progress.len() <= WINDOW || dollars <= 0.0 {
+            return None;
+        }
+        let gain = (last / first).ln() / WINDOW as f64;
+        let each = dollars / self.written as f64;
+        Some(100.0 * (gain / each).exp_m1())
     }
 
     /// The candidates that are not counted. The first of them, if any, is pending.

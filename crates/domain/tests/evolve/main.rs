@@ -9,7 +9,8 @@ mod tuning;
 use domain::id::CandidateId;
 use domain::model::{Ceiling, Dollars, Usage};
 use domain::search::{
-    Action, Budget, EntryState, Evolution, Method, Operator, Schedule, Spend, StopReason,
+    Action, Budget, EntryState, Evolution, Method, Operator, PromotionProgress, Schedule, Spend,
+    StopReason,
 };
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
@@ -362,6 +363,60 @@ fn a_limit_that_cuts_a_run_short_does_not_wait_for_a_model() {
     assert_eq!(run.next(), [Action::AbandonDrafts]);
     run.act();
     assert_eq!(run.next(), [Action::Finish(StopReason::Requested)]);
+}
+
+#[test]
+fn a_champion_close_to_the_floor_ends_a_run() {
+    let task = task();
+    for (percent, share, ends) in [
+        (None, Some(0.99), false),
+        (Some(90), None, false),
+        (Some(90), Some(0.89), false),
+        (Some(90), Some(0.9), true),
+    ] {
+        let mut run = Rehearsal::new(&task, Method::BestOf);
+        run.budget.floor_percent = percent;
+        run.act();
+        run.act();
+        run.judge(1, accepted(2.0).into());
+        run.candidates[1].floor_share = share;
+        run.act();
+        let promoted = run.promotion == PromotionProgress::Committed(run.candidates[1].id);
+        assert_eq!(promoted, ends, "{percent:?} {share:?}");
+        if ends {
+            assert_eq!(run.next(), [Action::Finish(StopReason::Floor)]);
+        }
+    }
+}
+
+#[test]
+fn a_run_ends_when_a_dollar_is_expected_to_bring_too_little() {
+    let task = task();
+    // A candidate costs a cent. Each of the first 20 brings a quarter of a percent.
+    let speedup = |place: usize| 1.0 + place.min(20) as f64 / 400.0;
+    for (limit, trials) in [(None, 60), (Some(5), 33), (Some(12), 29), (Some(30), 16)] {
+        let mut run = Rehearsal::new(&task, Method::BestOf);
+        run.budget.trials = 60;
+        run.budget.gain_per_dollar = limit;
+        let end = loop {
+            let (_, end) = run.act();
+            if let Some(end) = end {
+                break end;
+            }
+            let place = run.candidates.len() - 1;
+            if run.candidates[place].state == EntryState::Pending {
+                run.judge(place, accepted(speedup(place)).into());
+                let cents = 0.01 * place as f64;
+                run.spend.dollars = Dollars::new(cents).expect("an amount");
+            }
+        };
+        let reason = match run.trials() {
+            60 => StopReason::Trials,
+            _ => StopReason::GainPerDollar,
+        };
+        assert_eq!(end, Action::Finish(reason), "{limit:?}");
+        assert_eq!(run.trials(), trials, "{limit:?}");
+    }
 }
 
 #[test]

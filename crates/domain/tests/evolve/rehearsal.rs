@@ -193,6 +193,7 @@ impl<'a> Rehearsal<'a> {
             duplicate: false,
             thought: None,
             image: None,
+            floor_share: None,
         });
     }
 

@@ -82,6 +82,10 @@ pub struct RunArgs {
     /// Budget: the most device time, seconds. By default no limit.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_device_seconds: Option<u64>,
+    /// Share of the floor at which the run ends, percent: how close the champion's time has come to the
+    /// least in which the device can do the work. By default it goes on.
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
+    pub floor_percent: Option<u32>,
     /// Options of the methods that ask models.
     #[command(flatten)]
     pub asking: AskingArgs,
@@ -157,6 +161,10 @@ pub struct AskingArgs {
     /// none. They are no trials. By default 25.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sweep_percent: Option<u32>,
+    /// Least gain that models are expected to bring, percent per dollar. Below it the run ends. By default
+    /// it goes on.
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
+    pub gain_per_dollar: Option<u32>,
     /// Wording of the prompts.
     #[arg(long, value_enum)]
     pub style: Option<StyleName>,

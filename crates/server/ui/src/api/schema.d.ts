@@ -1247,6 +1247,20 @@ export interface components {
             /** @default null */
             dollars: components["schemas"]["Dollars"] | null;
             /**
+             * Format: int32
+             * @description Percent of the floor: the run ends once the least time in which the device can do the work is this
+             *     share of the champion's time. Without effect where no floor is known; none to go on.
+             * @default null
+             */
+            floor_percent: number | null;
+            /**
+             * Format: int32
+             * @description Percent per dollar: the run ends once models are expected to make the fastest candidate faster by
+             *     less, from the last 16 candidates and their average cost. None to go on.
+             * @default null
+             */
+            gain_per_dollar: number | null;
+            /**
              * Format: int64
              * @description Tokens read and written by models; none is unlimited.
              * @default null
@@ -4349,7 +4363,7 @@ export interface components {
          * @description The reasons why a run ended as planned.
          * @enum {string}
          */
-        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "generations" | "nothing_usable" | "target" | "phase_closed" | "requested";
+        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "phase_closed" | "requested";
         /** @description A kernel from an outside proposer. */
         Submission: {
             /** @description The name of the file in messages. */
