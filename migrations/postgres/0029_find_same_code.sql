@@ -17,3 +17,5 @@ ALTER TABLE evaluations ADD COLUMN conditions TEXT;
 ALTER TABLE evaluations ADD COLUMN reused_from UUID REFERENCES candidates (id);
 -- The floor over the time found, geometric mean over the score cases, where floors are known.
 ALTER TABLE evaluations ADD COLUMN floor_share DOUBLE PRECISION;
+-- Cost of the answers for a candidate, billionths of a dollar, as far as prices are known.
+ALTER TABLE candidates ADD COLUMN cost BIGINT NOT NULL DEFAULT 0;

@@ -17,3 +17,5 @@ ALTER TABLE evaluations ADD COLUMN conditions TEXT;
 ALTER TABLE evaluations ADD COLUMN reused_from BLOB REFERENCES candidates (id);
 -- The floor over the time found, geometric mean over the score cases, where floors are known.
 ALTER TABLE evaluations ADD COLUMN floor_share REAL;
+-- Cost of the answers for a candidate, billionths of a dollar, as far as prices are known.
+ALTER TABLE candidates ADD COLUMN cost INTEGER NOT NULL DEFAULT 0;

@@ -342,7 +342,10 @@ impl Evaluation {
 
     /// The floor over the time found, geometric mean over the score cases; none where no floor is known.
     pub fn floor_share(&self) -> Option<f64> {
-        let logs = self.floors.iter().map(|floor| (floor.us / floor.found_us).ln());
+        let logs = self
+            .floors
+            .iter()
+            .map(|floor| (floor.us / floor.found_us).ln());
         let share = (logs.sum::<f64>() / self.floors.len() as f64).exp();
         Some(share).filter(|share| share.is_finite() && !self.floors.is_empty())
     }

@@ -4,6 +4,7 @@
 //! run replays in a test without network or GPU, and a service that was killed continues from the
 //! recorded rows. A method only decides which candidates to ask for.
 
+mod bandit;
 mod budget;
 mod chains;
 mod evolve;
@@ -29,6 +30,7 @@ use crate::brief::describe_verdict;
 use crate::digest::Digest;
 use crate::id::CandidateId;
 use crate::margins::MIN_PROMOTION_SPEEDUP;
+use crate::model::Dollars;
 use crate::plan::Configuration;
 use crate::task::Task;
 use crate::verdict::VerdictKind;
@@ -231,6 +233,17 @@ pub struct Entry {
     pub image: Option<Digest>,
     /// The floor over its time, geometric mean over the score cases, where the floors are known.
     pub floor_share: Option<f64>,
+    /// The model that was asked for it, if one was.
+    pub asked: Option<AskedModel>,
+}
+
+/// The model that was asked for a candidate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AskedModel {
+    /// Its configured name.
+    pub model: String,
+    /// The cost of the answers for the candidate, as far as prices are known.
+    pub cost: Dollars,
 }
 
 /// The state of a candidate in the search.

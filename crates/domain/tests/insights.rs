@@ -50,6 +50,7 @@ fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         thought: Some(format!("thought {place}")),
         image: None,
         floor_share: None,
+        asked: None,
     };
     let entries = run.iter().enumerate().map(entry).collect::<Vec<_>>();
     let seen = |(place, (_, shown)): (usize, &(EntryState, &[usize]))| {

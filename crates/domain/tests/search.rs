@@ -168,6 +168,7 @@ impl<'a> Rehearsal<'a> {
                             thought: None,
                             image: None,
                             floor_share: None,
+                            asked: None,
                         });
                     }
                     Action::Promote(id) => {
@@ -440,6 +441,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         thought: None,
         image: None,
         floor_share: None,
+        asked: None,
     };
     run.candidates.push(entry.clone());
     assert_eq!(run.next(), []);

@@ -248,7 +248,11 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     let floor = request.budget.floor_percent;
     if floor.is_some_and(|percent| !(1..=100).contains(&percent)) {
         let message = "the share of the floor lies from 1 to 100 percent".to_owned();
-        report("budget.floor_percent", message, "choose a value inside the range");
+        report(
+            "budget.floor_percent",
+            message,
+            "choose a value inside the range",
+        );
     }
     if let Some(name) = &request.name
         && (name.trim().is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))

@@ -6,7 +6,8 @@ use domain::api::{ForkOrigin, RunRequest, RunState};
 use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
-use domain::search::{Entry, EntryState, PromotionProgress, Spend, Steering};
+use domain::model::Dollars;
+use domain::search::{AskedModel, Entry, EntryState, Operator, PromotionProgress, Spend, Steering};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -118,6 +119,8 @@ struct EntryRow {
     idea: Option<String>,
     image: Option<String>,
     floor_share: Option<f64>,
+    proposer: String,
+    cost: i64,
 }
 
 impl TryFrom<EntryRow> for Entry {
@@ -145,10 +148,19 @@ impl TryFrom<EntryRow> for Entry {
             },
             other => return Err(row_ref.wrong("state", format!("{other:?} has no state"))),
         };
+        let operator: Operator = row_ref.json("operator", &row.operator)?;
+        let asked = if operator.asks_model() {
+            Some(AskedModel {
+                model: row.proposer,
+                cost: Dollars::from_nanos(row_ref.number("cost", row.cost)?),
+            })
+        } else {
+            None
+        };
         Ok(Self {
             id,
             parent: row.parent.map(CandidateId::from),
-            operator: row_ref.json("operator", &row.operator)?,
+            operator,
             generation: row_ref.number("generation", row.generation)?,
             configuration: row_ref.json("configuration", &row.configuration)?,
             state,
@@ -165,6 +177,7 @@ impl TryFrom<EntryRow> for Entry {
                 .transpose()
                 .map_err(|error: domain::digest::DigestError| row_ref.wrong("image", error))?,
             floor_share: row.floor_share,
+            asked,
         })
     }
 }
@@ -257,7 +270,8 @@ impl Store {
         let entries: Vec<EntryRow> = query_as(
             "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
              o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
-             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share FROM candidates c \
+             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share, \
+             c.proposer, c.cost FROM candidates c \
              JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
              LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
              WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",

@@ -141,6 +141,7 @@ impl Run<'_> {
             thought: draft.map(|_| format!("{MARK}{}", written.choices)),
             image: None,
             floor_share: None,
+            asked: None,
         });
     }
 

@@ -19,8 +19,9 @@ use super::selection::{draw_uniform, draw_weighted};
 use super::sweep::WAVE;
 use super::totals::Totals;
 use super::tuning;
-use super::{Entry, EntryState, Operator, Plan, RunSnapshot, StopReason};
+use super::{AskedModel, Entry, EntryState, Operator, Plan, RunSnapshot, StopReason};
 use crate::id::CandidateId;
+use crate::model::Dollars;
 use crate::verdict::VerdictKind;
 
 /// Insights in one prompt.
@@ -52,6 +53,9 @@ pub struct Evolution {
     /// Share of the timed candidates that are configurations of the elite's tunables, percent, 90 at
     /// most; 0 for none. They are no trials. Without effect where `faithful` is set.
     pub sweep_percent: u32,
+    /// Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
+    /// by weights and in turn. Without effect where `faithful` is set.
+    pub bandit: bool,
     /// The wording of prompts.
     pub style: PromptStyle,
     /// The longest prompt in tokens; when absent, the room in the model's context.
@@ -67,6 +71,7 @@ impl Default for Evolution {
             temperature: 1.0,
             repairs: 2,
             sweep_percent: 25,
+            bandit: false,
             style: PromptStyle::Standard,
             prompt_tokens: None,
         }
@@ -321,6 +326,10 @@ impl Entry {
             thought: None,
             image: None,
             floor_share: None,
+            asked: Some(AskedModel {
+                model: draft.model.clone(),
+                cost: Dollars::default(),
+            }),
         }
     }
 }
@@ -511,6 +520,8 @@ impl<'a> Population<'a> {
     /// Plans the slot at a place of the run. The place selects the stream of random numbers.
     fn draft(&self, operator: &Operator, generation: u32, place: usize) -> Draft {
         let mut rng = stream(self.run.seed, place as u64);
+        let chosen = self.chosen_by_bandit(operator);
+        let operator = chosen.as_ref().map_or(operator, |(operator, _)| operator);
         let mut selection = (self.rules.select)(self, operator, &mut rng);
         if let Some(pinned) = self.run.steering.pin_at(place) {
             selection.include(pinned);
@@ -526,8 +537,9 @@ impl<'a> Population<'a> {
             Shows::Nothing | Shows::Chain(_) => Vec::new(),
         };
         let weights = self.run.models.iter().map(|model| model.weight);
-        let model = draw_weighted(&weights.collect::<Vec<_>>(), &mut rng)
-            .map(|index| self.run.models[index].name.clone());
+        let drawn = draw_weighted(&weights.collect::<Vec<_>>(), &mut rng)
+            .map(|index| self.run.models[index].name.as_str());
+        let model = chosen.map(|(_, model)| model).or(drawn).map(str::to_owned);
         Draft {
             operator,
             generation,
@@ -543,6 +555,29 @@ impl<'a> Population<'a> {
             seed: u64::from(rng.random::<u32>() >> 1),
             trial: true,
         }
+    }
+
+    /// Operator and model that the bandit chooses for a slot, if the run has one. A method that still makes
+    /// its first candidates keeps its operator.
+    fn chosen_by_bandit(&self, operator: &Operator) -> Option<(Operator, &'a str)> {
+        if !self.run.evolution.bandit || self.is_faithful() {
+            return None;
+        }
+        let cycle = self.rules.cycle;
+        let mut operators = Vec::new();
+        for one in cycle.iter().filter(|_| cycle.contains(operator)) {
+            if !operators.contains(one) {
+                operators.push(one.clone());
+            }
+        }
+        if operators.is_empty() {
+            operators.push(operator.clone());
+        }
+        let unabsorbed = self.run.candidates[self.entries.len()..].iter();
+        let open: Vec<&Entry> = unabsorbed.chain(self.planned).collect();
+        self.totals
+            .arms()
+            .choose(&operators, self.run.models, &open)
     }
 
     /// The candidates whose thoughts are shown: any with a verdict, each thought once; by the

@@ -180,6 +180,7 @@ mod tests {
             thought: None,
             image: None,
             floor_share: None,
+            asked: None,
         }
     }
 

@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::bandit::Arms;
 use super::chains::Chains;
 use super::islands::Islands;
 use super::methods::Structure;
@@ -45,6 +46,8 @@ pub struct Totals {
     islands: Islands,
     /// Configurations of candidates' tunables.
     sweeps: Sweeps,
+    /// Outcomes of models and operators.
+    arms: Arms,
     /// Positions of the newest duplicates, oldest first.
     duplicates: VecDeque<usize>,
     /// Counts over all leading candidates that are judged or given up, which may be more than those
@@ -111,6 +114,7 @@ impl Totals {
             Structure::Islands => self.islands.add(seed, place, entry, is_valid),
         }
         self.sweeps.add(place, entry, entries);
+        self.arms.add(entry, is_valid);
         if entry.duplicate {
             // Nobody wrote a configuration, so that nobody is told that it repeats another.
             if entry.operator == Operator::Sweep {
@@ -167,6 +171,11 @@ impl Totals {
     /// The configurations of the run.
     pub(super) fn sweeps(&self) -> &Sweeps {
         &self.sweeps
+    }
+
+    /// The outcomes of the run's models and operators.
+    pub(super) fn arms(&self) -> &Arms {
+        &self.arms
     }
 
     /// The chains of the run.

@@ -1,5 +1,6 @@
 //! The methods that ask a model, driven by a scripted model and evaluator until they end.
 
+mod bandit;
 mod methods;
 mod rehearsal;
 mod selection;
@@ -561,6 +562,7 @@ proptest! {
         faithful in any::<bool>(),
         repairs in 0_u32..6,
         sweep_percent in 0_u32..60,
+        bandit in any::<bool>(),
         trials in 0_u32..30,
         verdicts in verdicts(),
         arrivals in proptest::collection::vec(any::<prop::sample::Index>(), 64),
@@ -573,6 +575,8 @@ proptest! {
             run.evolution.faithful = faithful;
             run.evolution.repairs = repairs;
             run.evolution.sweep_percent = sweep_percent;
+            run.evolution.bandit = bandit;
+            run.models.push(model("other", 0.5));
             run.source = tuning::TUNABLE;
             if let Some(in_flight) = steady {
                 run.evolution.schedule = Schedule::Steady { in_flight };

@@ -8,8 +8,9 @@ use chrono::DateTime;
 use domain::candidate::KernelSource;
 use domain::device::Limits;
 use domain::id::CandidateId;
+use domain::model::Dollars;
 use domain::search::{
-    Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
+    Action, AskedModel, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
     PromotionProgress, RunSnapshot, Spend, Steering, Totals, Tunables, next_actions,
 };
 use domain::task::{Bundle, Task};
@@ -118,6 +119,8 @@ pub struct Rehearsal<'a> {
     pub is_fork: bool,
     /// The source that models write.
     pub source: &'static str,
+    /// The cost of an answer of each model.
+    pub price: fn(&str) -> Dollars,
     tunables: BTreeMap<CandidateId, Tunables>,
     /// Kept from one decision to the next, as a service keeps them.
     totals: RefCell<Totals>,
@@ -142,6 +145,7 @@ impl<'a> Rehearsal<'a> {
             steering: Steering::default(),
             is_fork: false,
             source: KERNEL,
+            price: |_| Dollars::default(),
             tunables: BTreeMap::new(),
             totals: RefCell::default(),
         }
@@ -194,6 +198,7 @@ impl<'a> Rehearsal<'a> {
             thought: None,
             image: None,
             floor_share: None,
+            asked: None,
         });
     }
 
@@ -228,6 +233,11 @@ impl<'a> Rehearsal<'a> {
                     let parent = draft.parents.first().copied();
                     self.drafts.push((self.candidates.len(), draft.clone()));
                     self.push(draft.operator, parent, draft.generation, draft.trial);
+                    let last = self.candidates.last_mut().expect("just pushed");
+                    last.asked = Some(AskedModel {
+                        model: draft.model,
+                        cost: Dollars::default(),
+                    });
                 }
                 Action::ProposeOrigin => {
                     self.push(Operator::Fork, Some(self.candidates[0].id), 1, false);
@@ -248,7 +258,8 @@ impl<'a> Rehearsal<'a> {
 
     pub fn judge(&mut self, place: usize, written: Written) {
         let entry = &mut self.candidates[place];
-        if entry.operator.asks_model() {
+        if let Some(asked) = &mut entry.asked {
+            asked.cost = (self.price)(&asked.model);
             let source = KernelSource::parse("k.cu", self.source).expect("it parses");
             entry.configuration = source.plan().default_configuration();
         }

@@ -161,6 +161,10 @@ pub struct AskingArgs {
     /// none. They are no trials. By default 25.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sweep_percent: Option<u32>,
+    /// Choose model and operator of each candidate by how often they raised the best speedup per dollar,
+    /// instead of by weights and in turn.
+    #[arg(long)]
+    pub bandit: bool,
     /// Least gain that models are expected to bring, percent per dollar. Below it the run ends. By default
     /// it goes on.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
@@ -189,6 +193,7 @@ impl AskingArgs {
             temperature: self.temperature.unwrap_or(default.temperature),
             repairs: self.repairs.unwrap_or(default.repairs),
             sweep_percent: self.sweep_percent.unwrap_or(default.sweep_percent),
+            bandit: self.bandit,
             style: self.style.map_or(default.style, PromptStyle::from),
             prompt_tokens: self.prompt_tokens,
         }

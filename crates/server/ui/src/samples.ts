@@ -26,6 +26,7 @@ export function candidate(ordinal: number, over: Partial<CandidateSummary> = {})
     modelled: true,
     unmet_gates: [],
     best: false,
+    verdict_of: null,
     promotion: null,
     cost: null,
     created_at: "2026-11-21T14:00:00Z",
@@ -59,7 +60,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null, floor_percent: null, gain_per_dollar: null },
     trials: 0,
     models: [],
-    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, sweep_percent: 25, style: "standard", prompt_tokens: null },
+    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, sweep_percent: 25, bandit: false, style: "standard", prompt_tokens: null },
     spend: {
       calls: 0,
       usage: { input: 0, cached: 0, cache_written: 0, output: 0 },

@@ -58,6 +58,12 @@ impl Store {
         };
         events::record(&mut tx, call_state.run, &replied, now);
         let counted = call_state.pending;
+        if let Some(cost) = answer.cost.filter(|_| counted) {
+            query("UPDATE candidates SET cost = cost + $2 WHERE id = $1")
+                .bind(call_state.candidate.uuid())
+                .bind(i64::try_from(cost.nanos()).unwrap_or(i64::MAX))
+                .defer(&mut tx);
+        }
         // A candidate that goes on waiting for its verdict changes no decision of the search.
         let mut waits = false;
         if counted {

@@ -105,6 +105,7 @@ async fn a_run_is_created_once_for_each_key() {
       },
       "created_at": "2026-09-21T14:13:20Z",
       "evolution": {
+        "bandit": false,
         "faithful": false,
         "generations": 10,
         "prompt_tokens": null,

@@ -2384,6 +2384,12 @@ export interface components {
         /** @description The settings of the methods that ask models. */
         Evolution: {
             /**
+             * @description Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
+             *     by weights and in turn. Without effect where `faithful` is set.
+             * @default false
+             */
+            bandit: boolean;
+            /**
              * @description Follow the published method to the letter: parents drawn with replacement, the elite filled
              *     up with invalid members, insights without outcomes and only of survivors.
              * @default false

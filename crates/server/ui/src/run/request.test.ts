@@ -80,7 +80,7 @@ it("has one key for one request", () => {
 });
 
 it("says settings in words", () => {
-  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
+  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, bandit: false, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
   expect(settings({ ...evolution, schedule: { mode: "steady", in_flight: 4 } })).toEqual([
     "steady with 4 open",
     "1 generation after the first",
