@@ -2,6 +2,7 @@
 //! `commands` carries them out.
 
 mod access;
+mod database;
 mod device;
 mod import;
 mod init;
@@ -19,6 +20,7 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
+pub use self::database::{DatabaseCommand, DatabaseCopyArgs, DatabaseMigrateArgs};
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
 pub use self::import::{ImportArgs, ImportFormat};
 pub use self::init::{Extents, InitArgs};
@@ -83,6 +85,9 @@ pub enum Command {
     /// Create, list or revoke the access tokens of a service.
     #[command(subcommand)]
     Token(TokenCommand),
+    /// Bring a database up to date, or copy it from SQLite to Postgres.
+    #[command(subcommand)]
+    Database(DatabaseCommand),
     /// List the events that a service could not deliver to the endpoints of its webhooks.
     #[command(subcommand)]
     Webhook(WebhookCommand),

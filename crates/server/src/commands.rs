@@ -3,6 +3,7 @@
 mod address;
 mod check;
 mod completions;
+mod database;
 mod demo;
 mod devices;
 mod eval;
@@ -82,6 +83,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Worker(WorkerCommand::List(args)) => fleet::list(args).await,
             Command::Worker(WorkerCommand::Drain(args)) => fleet::drain(args).await,
             Command::Token(command) => token::token(command).await,
+            Command::Database(command) => database::database(command).await,
             Command::Webhook(command) => webhook::webhook(command).await,
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,

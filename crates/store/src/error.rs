@@ -49,6 +49,28 @@ pub enum StoreError {
         /// The cause.
         source: sqlx::migrate::MigrateError,
     },
+    /// A copy is made into a database that has been used.
+    #[error(
+        "copy the database: the Postgres database has rows in {table} ({rows}) already; name a new, empty one"
+    )]
+    InUse {
+        /// The table.
+        table: &'static str,
+        /// The number of its rows.
+        rows: i64,
+    },
+    /// A text holds the character with code 0, which Postgres cannot keep.
+    #[error(
+        "copy the database: row {row} of table {table} has the character with code 0 in column {column}, which Postgres cannot keep; remove it in the SQLite database"
+    )]
+    NulInText {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The number of the row, counted from 1.
+        row: u64,
+    },
     /// No space is left for the database.
     #[error("{doing}: the disk of the database is full; free some space, nothing recorded is lost")]
     DiskFull {

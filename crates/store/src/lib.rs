@@ -12,6 +12,7 @@ mod calls;
 mod candidates;
 mod changes;
 mod claim;
+mod copy;
 mod curves;
 mod error;
 mod events;
@@ -58,6 +59,7 @@ pub use calls::{
 };
 pub use candidates::{NewCandidate, Proposed};
 pub use claim::ServiceClaim;
+pub use copy::CopiedTable;
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};

@@ -305,7 +305,13 @@ impl Lab {
         Self::with(store, folder, None).await
     }
 
-    async fn postgres(server: &str) -> Self {
+    /// Makes an empty Postgres database, and returns its URL.
+    pub async fn empty_postgres() -> String {
+        let server = std::env::var(SERVER).expect("KERNELWRIGHT_TEST_POSTGRES names a server");
+        Self::create_database(&server).await
+    }
+
+    async fn create_database(server: &str) -> String {
         let name = format!("test_{}", uuid::Uuid::now_v7().simple());
         let options: sqlx::postgres::PgConnectOptions = server.parse().unwrap();
         let options = options.database("postgres");
@@ -314,10 +320,14 @@ impl Lab {
             .execute(&mut connection)
             .await
             .unwrap();
-        let url = match server.split_once('?') {
+        match server.split_once('?') {
             Some((server, options)) => format!("{server}/{name}?{options}"),
             None => format!("{server}/{name}"),
-        };
+        }
+    }
+
+    async fn postgres(server: &str) -> Self {
+        let url = Self::create_database(server).await;
         let store = Store::connect(&url).await.unwrap();
         Self::with(store, tempfile::tempdir().unwrap(), Some(url)).await
     }

@@ -8,6 +8,7 @@
 mod access;
 mod calls;
 mod changes;
+mod copy;
 mod failures;
 mod fixture;
 mod health;
