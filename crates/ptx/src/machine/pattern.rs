@@ -123,16 +123,21 @@ impl Pattern {
         self.mask = mask;
         self.relative = *relative;
         self.phase = u64::MAX;
-        let lanes = || (0..32).filter(move |lane| mask >> lane & 1 == 1);
-        self.low = lanes().map(|lane| relative[lane] as i64).min().unwrap_or(0);
-        self.high = lanes().map(|lane| relative[lane] as i64).max().unwrap_or(0);
-        self.low_bits = lanes().fold(0, |bits, lane| bits | relative[lane]);
+        // Inactive lanes repeat the first active one, whose relative address is 0.
+        let (mut low, mut high, mut low_bits) = (0, 0, 0);
+        for address in relative {
+            low = low.min(*address as i64);
+            high = high.max(*address as i64);
+            low_bits |= address;
+        }
+        (self.low, self.high, self.low_bits) = (low, high, low_bits);
         let first = mask.trailing_zeros() as u64;
         let consecutive = (mask >> first).trailing_ones() == mask.count_ones();
-        self.shape = if lanes().all(|lane| relative[lane] == 0) {
+        self.shape = if low_bits == 0 {
             Shape::Same
         } else if consecutive
-            && lanes().all(|lane| relative[lane] == (lane as u64 - first) * u64::from(bytes))
+            && super::access::lanes(mask)
+                .all(|lane| relative[lane] == (lane as u64 - first) * u64::from(bytes))
         {
             Shape::Run
         } else {
@@ -160,24 +165,18 @@ impl Pattern {
         &mut self.found_valid[warp as usize % REMEMBERED]
     }
 
-    /// Reports whether the lanes' bytes are disjoint.
+    /// Reports whether the lanes' bytes are disjoint, given that the addresses are multiples of the access size.
     #[inline(always)]
-    pub(crate) fn disjoint(&mut self, bytes: u32) -> bool {
+    pub(crate) fn disjoint(&mut self) -> bool {
         match self.disjoint {
             Some(apart) => apart,
-            None => self.compute_disjoint(bytes),
+            None => self.compute_disjoint(),
         }
     }
 
     #[inline(never)]
-    fn compute_disjoint(&mut self, bytes: u32) -> bool {
-        let mut starts: Vec<i64> = super::access::lanes(self.mask)
-            .map(|lane| self.relative[lane] as i64)
-            .collect();
-        starts.sort_unstable();
-        let apart = starts
-            .windows(2)
-            .all(|pair| pair[1].saturating_sub(pair[0]) >= i64::from(bytes));
+    fn compute_disjoint(&mut self) -> bool {
+        let apart = traffic::all_different(self.mask, &self.relative);
         self.disjoint = Some(apart);
         apart
     }
@@ -247,8 +246,17 @@ impl Pattern {
         self.sectors.clear();
         for lane in super::access::lanes(self.mask) {
             let offset = (self.sectors_phase as i64).wrapping_add(self.relative[lane] as i64);
-            self.sectors
-                .push((offset >> 5, offset.wrapping_add(size as i64 - 1) >> 5));
+            let (first, last) = (offset >> 5, offset.wrapping_add(size as i64 - 1) >> 5);
+            match self.sectors.last_mut() {
+                Some(range) if range.0 <= first && first <= range.1.saturating_add(1) => {
+                    range.1 = range.1.max(last);
+                }
+                _ => self.sectors.push((first, last)),
+            }
+        }
+        // In this order most accesses are joined already.
+        if self.sectors.is_sorted() {
+            return;
         }
         self.sectors.sort_unstable();
         self.sectors.dedup_by(|next, range| {

@@ -19,6 +19,7 @@
 //!
 //! The ideal is one wavefront per part; wavefronts beyond it are bank conflicts.
 
+use super::access::lanes;
 use super::pattern::Shape;
 
 /// The memory and the direction of an access.
@@ -67,13 +68,59 @@ pub(super) fn cost(
 /// The number of different addresses of the active lanes. The constant cache serves one at a time (CUDA C++ Programming
 /// Guide, Device Memory Accesses, Constant Memory).
 fn distinct_addresses(mask: u32, relative: &[u64; 32]) -> u32 {
-    let mut list: Vec<u64> = (0..32)
-        .filter(|lane| mask >> lane & 1 == 1)
-        .map(|lane| relative[lane])
-        .collect();
-    list.sort_unstable();
-    list.dedup();
-    list.len().max(1) as u32
+    let mut addresses = Distinct::<32>::new();
+    for lane in lanes(mask) {
+        addresses.insert(relative[lane]);
+    }
+    addresses.count.max(1) as u32
+}
+
+/// Distinct numbers in the order of their first occurrence. A new one is compared only with those that have the same
+/// remainder modulo 32, because these counts are made for every access with a new pattern.
+struct Distinct<const N: usize> {
+    numbers: [u64; N],
+    count: usize,
+    /// The last number with each remainder, as 1 + its index; 0 if there is none.
+    last: [u8; 32],
+    /// The number with the same remainder before each one, in the same form.
+    before: [u8; N],
+}
+
+impl<const N: usize> Distinct<N> {
+    fn new() -> Self {
+        const { assert!(N < 256) };
+        Self {
+            numbers: [0; N],
+            count: 0,
+            last: [0; 32],
+            before: [0; N],
+        }
+    }
+
+    /// Adds a number. Returns its index, and true if it was not there before.
+    fn insert(&mut self, number: u64) -> (usize, bool) {
+        let last = &mut self.last[(number % 32) as usize];
+        let mut at = *last;
+        while at != 0 {
+            let index = usize::from(at) - 1;
+            if self.numbers[index] == number {
+                return (index, false);
+            }
+            at = self.before[index];
+        }
+        let index = self.count;
+        self.numbers[index] = number;
+        self.before[index] = *last;
+        self.count += 1;
+        *last = self.count as u8;
+        (index, true)
+    }
+}
+
+/// Reports whether the active lanes' addresses are all different.
+pub(super) fn all_different(mask: u32, relative: &[u64; 32]) -> bool {
+    let mut addresses = Distinct::<32>::new();
+    lanes(mask).all(|lane| addresses.insert(relative[lane]).1)
 }
 
 fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape) -> Cost {
@@ -84,30 +131,8 @@ fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape
             let total = u64::from(mask.count_ones()) * size;
             ((first + total - 1) / 32 - first / 32 + 1, total)
         }
-        Shape::Other => {
-            let mut starts: Vec<u64> = (0..32)
-                .filter(|lane| mask >> lane & 1 == 1)
-                .map(|lane| first.wrapping_add(relative[lane]))
-                .collect();
-            starts.sort_unstable();
-            starts.dedup();
-            let mut sectors = 0;
-            let mut last_sector = None;
-            let mut distinct = 0;
-            let mut covered = 0u64;
-            for start in starts {
-                let end = start.wrapping_add(size);
-                distinct += end.saturating_sub(start.max(covered));
-                covered = covered.max(end);
-                for sector in start / 32..=end.wrapping_sub(1) / 32 {
-                    if last_sector.is_none_or(|last| sector > last) {
-                        sectors += 1;
-                        last_sector = Some(sector);
-                    }
-                }
-            }
-            (sectors, distinct)
-        }
+        Shape::Other => ascending(mask, relative, first, size)
+            .unwrap_or_else(|| in_any_order(mask, relative, first, size)),
     };
     Cost {
         sectors: sectors as u32,
@@ -115,6 +140,44 @@ fn sectors(mask: u32, relative: &[u64; 32], first: u64, bytes: u32, shape: Shape
         bytes: distinct as u32,
         ..Cost::default()
     }
+}
+
+/// The sectors and the distinct bytes of accesses whose addresses ascend with the lanes, as most do; else none.
+fn ascending(mask: u32, relative: &[u64; 32], first: u64, size: u64) -> Option<(u64, u64)> {
+    let (mut sectors, mut distinct) = (0, 0);
+    // The last address, the end of its access, and the first sector behind that.
+    let (mut last, mut end, mut next) = (0, 0, 0);
+    for lane in lanes(mask) {
+        let start = first.wrapping_add(relative[lane]);
+        if start < last {
+            return None;
+        }
+        last = start;
+        distinct += start + size - start.max(end);
+        end = start + size;
+        let behind = (end - 1) / 32 + 1;
+        sectors += behind - next.max(start / 32);
+        next = behind;
+    }
+    Some((sectors, distinct))
+}
+
+fn in_any_order(mask: u32, relative: &[u64; 32], first: u64, size: u64) -> (u64, u64) {
+    // An access of at most 32 bytes touches at most two sectors. A bit per byte of each.
+    let mut sectors = Distinct::<64>::new();
+    let mut touched = [0u32; 64];
+    for lane in lanes(mask) {
+        let start = first.wrapping_add(relative[lane]);
+        let end = start + (size - 1);
+        for sector in start / 32..=end / 32 {
+            let from = start.max(32 * sector) % 32;
+            let to = end.min(32 * sector + 31) % 32;
+            touched[sectors.insert(sector).0] |= u32::MAX >> (31 - (to - from)) << from;
+        }
+    }
+    let touched = &touched[..sectors.count];
+    let distinct = touched.iter().map(|bytes| u64::from(bytes.count_ones()));
+    (sectors.count as u64, distinct.sum())
 }
 
 fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, bytes: u32) -> Cost {
@@ -133,43 +196,33 @@ fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, byte
     let packed = way == MemoryPath::SharedLoad && parts > 1 && (alike(1) || alike(2));
     let lanes_per_part = 32 / if packed { parts / 2 } else { parts };
     let mut cost = Cost::default();
-    let mut all_words: Vec<u64> = Vec::with_capacity(128);
     for part in (0..32).step_by(lanes_per_part) {
-        let mut words: Vec<u64> = (part..part + lanes_per_part)
-            .filter(|lane| active(*lane))
-            .flat_map(|lane| {
-                let start = first.wrapping_add(relative[lane]) / 4;
-                start..start + words_per_lane
-            })
-            .collect();
-        if words.is_empty() {
-            continue;
+        // At most 32 lanes of one word, or 16 lanes of 8 words.
+        let mut words = Distinct::<128>::new();
+        let mut load = [0u32; 32];
+        let mut busiest = 0;
+        for lane in (part..part + lanes_per_part).filter(|lane| active(*lane)) {
+            let start = first.wrapping_add(relative[lane]) / 4;
+            for word in start..start + words_per_lane {
+                if way == MemoryPath::SharedAtomic || words.insert(word).1 {
+                    let load = &mut load[(word % 32) as usize];
+                    *load += 1;
+                    busiest = busiest.max(*load);
+                }
+            }
         }
-        if way != MemoryPath::SharedAtomic {
-            words.sort_unstable();
-            words.dedup();
-        }
-        cost.wavefronts += busiest_bank(&words);
-        cost.wavefronts_ideal += 1;
-        all_words.extend(words);
+        cost.wavefronts += busiest;
+        cost.wavefronts_ideal += u32::from(busiest > 0);
     }
-    all_words.sort_unstable();
-    all_words.dedup();
-    cost.bytes = (all_words.len() as u32 * 4).min(mask.count_ones() * bytes);
     cost
-}
-
-/// The largest number of words that one bank has to serve.
-fn busiest_bank(words: &[u64]) -> u32 {
-    let mut load = [0u32; 32];
-    for word in words {
-        load[(word % 32) as usize] += 1;
-    }
-    load.into_iter().max().unwrap_or(0)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
     use super::super::pattern::Pattern;
     use super::*;
 
@@ -394,6 +447,57 @@ mod tests {
             let cost = observed(*way, *bytes, ALL, *address);
             let found = (cost.wavefronts, cost.wavefronts_ideal);
             assert_eq!(found, *expected, "{name}, {way:?}");
+        }
+    }
+
+    proptest! {
+        /// Costs are those of sets of sectors, bytes and words, for lanes in any order and with any gaps.
+        #[test]
+        fn costs_are_those_of_sets(
+            mask in 1u32..,
+            slots in proptest::collection::vec(0u64..200, 32),
+            bytes in (0u32..5).prop_map(|log2| 1 << log2),
+            offset in 0u64..64,
+        ) {
+            let size = u64::from(bytes);
+            let addresses: [u64; 32] = std::array::from_fn(|lane| 4096 + (slots[lane] + offset) * size);
+            let lanes: Vec<usize> = lanes(mask).collect();
+            let cost = |way| {
+                let mut pattern = Pattern::default();
+                let first = pattern.observe(mask, &addresses, bytes);
+                pattern.update_cost(first, bytes, way);
+                pattern.cost
+            };
+
+            let touched: BTreeSet<u64> = lanes
+                .iter()
+                .flat_map(|lane| addresses[*lane]..addresses[*lane] + size)
+                .collect();
+            let sectors: BTreeSet<u64> = touched.iter().map(|byte| byte / 32).collect();
+            let global = cost(MemoryPath::Global);
+            prop_assert_eq!(global.sectors as usize, sectors.len());
+            prop_assert_eq!(global.bytes as usize, touched.len());
+            prop_assert_eq!(global.sectors_ideal as usize, touched.len().div_ceil(32));
+            let different: BTreeSet<u64> = lanes.iter().map(|lane| addresses[*lane]).collect();
+            prop_assert_eq!(cost(MemoryPath::Constant).wavefronts as usize, different.len() - 1);
+
+            let per_part = (32 / (size as usize / 4).max(1)).min(32);
+            let parts = (0..32).step_by(per_part).filter_map(|part| {
+                let mut load = [0; 32];
+                let words: BTreeSet<u64> = lanes
+                    .iter()
+                    .filter(|lane| (part..part + per_part).contains(*lane))
+                    .flat_map(|lane| addresses[*lane] / 4..(addresses[*lane] + size).div_ceil(4))
+                    .collect();
+                for word in &words {
+                    load[(word % 32) as usize] += 1;
+                }
+                load.into_iter().max().filter(|_| !words.is_empty())
+            });
+            let parts: Vec<u32> = parts.collect();
+            let store = cost(MemoryPath::SharedStore);
+            prop_assert_eq!(store.wavefronts, parts.iter().sum::<u32>());
+            prop_assert_eq!(store.wavefronts_ideal as usize, parts.len());
         }
     }
 }

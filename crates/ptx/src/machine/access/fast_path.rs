@@ -278,7 +278,7 @@ fn store_shared<F: VectorOps>(
             pc: at.pc,
         };
         // Elements narrower than the cells of the shadow share them.
-        if op.element < shadow.grain() || !pattern.disjoint(bytes) {
+        if op.element < shadow.grain() || !pattern.disjoint() {
             return false;
         }
         let touched = shadow.before_write(begin, end);
