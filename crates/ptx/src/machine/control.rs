@@ -40,9 +40,11 @@ pub(crate) fn guard(warp: &Warp, guard: u16) -> u32 {
 /// Applies a function to each lane's operands.
 #[inline(never)]
 pub(crate) fn lane(warp: &mut Warp, flow: &Flow, f: LaneFn, mask: u32) {
-    let [a, b, c, d] = operands(warp, flow);
+    let operands = operands(warp, flow);
     let mut values = [0; 32];
     for lane in lanes(mask) {
+        // Indexed, because taking the arrays apart copies them.
+        let [a, b, c, d] = &operands;
         values[lane] = f([a[lane], b[lane], c[lane], d[lane]]);
     }
     warp.set_lanes(flow.d, mask, &values);

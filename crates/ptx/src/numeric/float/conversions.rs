@@ -24,16 +24,12 @@ fn to_integer(value: f64, double: bool, bits: u32, signed: bool, rounding: Round
         };
     }
     let value = integral(value, rounding);
-    let mask = if bits == 64 {
-        u64::MAX
-    } else {
-        (1 << bits) - 1
-    };
+    // `as` clamps to 64 bits.
     if signed {
-        let top = (1i128 << (bits - 1)) - 1;
-        (value as i128).clamp(-top - 1, top) as u64 & mask
+        let top = i64::MAX >> (64 - bits);
+        (value as i64).clamp(-top - 1, top) as u64 & (u64::MAX >> (64 - bits))
     } else {
-        (value as i128).clamp(0, i128::from(mask)) as u64
+        (value as u64).min(u64::MAX >> (64 - bits))
     }
 }
 
@@ -61,14 +57,14 @@ to_integers! {
     f32_to_s64, f64_to_s64: 64, true;
 }
 
-/// An integer to a single: through a double rounded to odd, which no 64-bit integer needs more than once.
-fn integer_to_32(value: i128, mode: Mode) -> u64 {
+/// A 64-bit integer to a single: through a double rounded to odd, which no such integer needs more than once.
+fn long_to_32(value: i128, mode: Mode) -> u64 {
     let near = value as f64;
     let error = value - near as i128;
     result32(round32(to_odd(near, error as f64), mode.rounding), mode)
 }
 
-fn integer_to_64(value: i128, mode: Mode) -> u64 {
+fn long_to_64(value: i128, mode: Mode) -> u64 {
     let near = value as f64;
     let error = value - near as i128;
     result64(round64(near, error as f64, mode.rounding), mode)
@@ -77,15 +73,17 @@ fn integer_to_64(value: i128, mode: Mode) -> u64 {
 macro_rules! from_integers {
     ($($to32:ident, $to64:ident: $ty:ty;)*) => {$(
         pub(crate) fn $to32(v: [u64; 4]) -> u64 {
-            integer_to_32(i128::from(v[0] as $ty), Mode::unpack(v[3]))
+            let mode = Mode::unpack(v[3]);
+            result32(round32(f64::from(v[0] as $ty), mode.rounding), mode)
         }
 
         pub(crate) fn $to64(v: [u64; 4]) -> u64 {
-            integer_to_64(i128::from(v[0] as $ty), Mode::unpack(v[3]))
+            result64(f64::from(v[0] as $ty), Mode::unpack(v[3]))
         }
     )*};
 }
 
+// A double holds these exactly.
 from_integers! {
     u8_to_f32, u8_to_f64: u8;
     s8_to_f32, s8_to_f64: i8;
@@ -93,6 +91,21 @@ from_integers! {
     s16_to_f32, s16_to_f64: i16;
     u32_to_f32, u32_to_f64: u32;
     s32_to_f32, s32_to_f64: i32;
+}
+
+macro_rules! from_long_integers {
+    ($($to32:ident, $to64:ident: $ty:ty;)*) => {$(
+        pub(crate) fn $to32(v: [u64; 4]) -> u64 {
+            long_to_32(i128::from(v[0] as $ty), Mode::unpack(v[3]))
+        }
+
+        pub(crate) fn $to64(v: [u64; 4]) -> u64 {
+            long_to_64(i128::from(v[0] as $ty), Mode::unpack(v[3]))
+        }
+    )*};
+}
+
+from_long_integers! {
     u64_to_f32, u64_to_f64: u64;
     s64_to_f32, s64_to_f64: i64;
 }
