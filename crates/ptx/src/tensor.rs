@@ -151,7 +151,8 @@ pub(crate) fn element_position(
     index: usize,
 ) -> (usize, usize) {
     let (lane, index) = if size.turned {
-        turned(size.per_lane(matrix), element, lane, index)
+        let registers = size.per_lane(matrix) / element.per_register();
+        (turned_lane(lane), turned_index(registers, element, index))
     } else {
         (lane, index)
     };
@@ -190,14 +191,59 @@ pub(crate) fn element_position(
     }
 }
 
-/// The lane and element of the usual layout whose position this one takes in the alternative layout: lanes and
-/// registers are permuted.
-#[cold]
-fn turned(per_lane: usize, element: Element, lane: usize, index: usize) -> (usize, usize) {
+/// Row and column of the `index`-th element of every lane.
+#[inline(always)]
+pub(crate) fn element_positions(
+    size: Size,
+    matrix: Matrix,
+    element: Element,
+    index: usize,
+) -> [(usize, usize); 32] {
     let per = element.per_register();
-    let registers = (per_lane / per).max(1);
-    let register = (index / per + registers / 2) % registers;
-    ((lane * 5 % 32) ^ 3, register * per + index % per)
+    let usual = Size {
+        turned: false,
+        ..size
+    };
+    let index = if size.turned {
+        turned_index(size.per_lane(matrix) / per, element, index)
+    } else {
+        index
+    };
+    // A step from lane 0 to another one is the same for every element.
+    let (row, column) = element_position(usual, matrix, element, 0, index);
+    let mut positions = [(row, column); 32];
+    for (lane, position) in positions.iter_mut().enumerate() {
+        let lane = if size.turned { turned_lane(lane) } else { lane };
+        let (group, thread) = (lane / 4, lane % 4);
+        let (down, across) = match matrix {
+            Matrix::A => (group, thread * per),
+            Matrix::B => (thread * per, group),
+            Matrix::Accumulator => (group, thread * 2),
+        };
+        position.0 += down;
+        position.1 += across;
+    }
+    positions
+}
+
+/// The lane of the usual layout whose positions a lane has in the alternative one.
+#[inline(always)]
+pub(crate) fn turned_lane(lane: usize) -> usize {
+    (lane * 5 % 32) ^ 3
+}
+
+/// The register, of so many, of the usual layout whose positions a register has in the alternative one.
+#[inline(always)]
+pub(crate) fn turned_register(registers: usize, register: usize) -> usize {
+    let registers = registers.max(1);
+    (register + registers / 2) % registers
+}
+
+/// The element of the usual layout whose position an element has in the alternative one.
+#[inline(always)]
+fn turned_index(registers: usize, element: Element, index: usize) -> usize {
+    let per = element.per_register();
+    turned_register(registers, index / per) * per + index % per
 }
 
 #[cfg(test)]
@@ -270,9 +316,15 @@ mod tests {
             ] {
                 let (rows, columns) = size.rows_columns(matrix);
                 let mut seen = vec![0; rows * columns];
-                for lane in 0..32 {
-                    for index in 0..size.per_lane(matrix) {
+                for index in 0..size.per_lane(matrix) {
+                    let positions = element_positions(size, matrix, element, index);
+                    for (lane, position) in positions.into_iter().enumerate() {
                         let (row, column) = element_position(size, matrix, element, lane, index);
+                        assert_eq!(
+                            position,
+                            (row, column),
+                            "{size:?} {matrix:?} {lane} {index}"
+                        );
                         seen[row * columns + column] += 1;
                     }
                 }

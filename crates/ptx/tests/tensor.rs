@@ -4,6 +4,7 @@
 mod support;
 
 use corpus::Noise;
+use ptx::Fragments;
 use ptx::report::Outcome;
 use support::{Arg, Device, kernel, kinds};
 
@@ -390,6 +391,92 @@ fn every_shape_of_mma_follows_the_isa() {
                     (got - want).abs() <= tolerance,
                     "{name}: [{row}][{column}] is {got} instead of {want}"
                 );
+            }
+        }
+    }
+}
+
+/// Loads, multiplies and stores fragments of `wmma`. Sums are those of single fused multiply-adds in the order of k,
+/// rounded once more where the result has 16 bits, in the usual layout of fragments and in the other one.
+#[test]
+fn products_of_fragments_do_not_depend_on_their_layout() {
+    let sizes = [(16, 16, 16, 8, 8), (32, 8, 16, 8, 2), (8, 32, 16, 2, 8)];
+    let formats = [
+        (F16, F32, F32),
+        (F16, F16, F16),
+        (F16, F16, F32),
+        (F16, F32, F16),
+        (BF16, F32, F32),
+    ];
+    let mut noise = Noise(11);
+    for (m, n, k, a_words, b_words) in sizes {
+        for (factor, c, d) in formats {
+            let shape = format!("m{m}n{n}k{k}");
+            let half = factor.name == "f16";
+            let factors = if half { "" } else { ".bf16.bf16" };
+            let name = format!("{shape}.{}{factors}.{}", d.name, c.name);
+            let list = |from: usize, words: usize| -> String {
+                let names: Vec<String> = (from..from + words).map(|i| format!("%r{i}")).collect();
+                format!("{{{}}}", names.join(", "))
+            };
+            // Fragments of halves always have eight registers.
+            let of = |words: usize| match (half, m, n) {
+                (true, ..) => 8,
+                (false, 16, 16) => 4,
+                _ => words,
+            };
+            let (ra, rb) = (list(10, of(a_words)), list(20, of(b_words)));
+            let (rc, rd) = (
+                list(30, 8 * c.bits as usize / 32),
+                list(40, 8 * d.bits as usize / 32),
+            );
+            let (bytes, ty) = (m * n * c.bits as usize / 8, factor.name);
+            let body = format!(
+                "wmma.load.a.sync.aligned.row.{shape}.global.{ty} {ra}, [%rd1], {k};\n\
+                 wmma.load.b.sync.aligned.col.{shape}.global.{ty} {rb}, [%rd2], {k};\n\
+                 wmma.load.c.sync.aligned.row.{shape}.global.{} {rc}, [%rd3], {n};\n\
+                 wmma.mma.sync.aligned.row.col.{name} {rd}, {ra}, {rb}, {rc};\n\
+                 wmma.store.d.sync.aligned.row.{shape}.global.{} [%rd3+{bytes}], {rd}, {n};\n",
+                c.name, d.name
+            );
+            let mut draw = |count: usize, format: Format| -> Vec<u64> {
+                (0..count).map(|_| pattern(format, &mut noise)).collect()
+            };
+            let (left, right, start) = (draw(m * k, factor), draw(n * k, factor), draw(m * n, c));
+            let mut whole = packed(&start, c);
+            whole.resize((bytes + m * n * d.bits as usize / 8) / 4, 0);
+            for fragments in [Fragments::Usual, Fragments::Turned] {
+                let mut device = Device::new(&kernel(&body));
+                let out = device.buffer("out", &whole);
+                let args = [
+                    Arg::Pointer(device.buffer("a", &packed(&left, factor))),
+                    Arg::Pointer(device.buffer("b", &packed(&right, factor))),
+                    Arg::Pointer(out),
+                ];
+                device.honest("k", [1, 1, 1], [32, 1, 1], &args, |launch| {
+                    launch.fragments = fragments;
+                });
+                let found: Vec<u32> = device.read(out, whole.len());
+                for (at, start) in start.iter().enumerate() {
+                    let (row, column) = (at / n, at % n);
+                    let terms = (0..k).map(|t| (left[row * k + t], right[column * k + t]));
+                    let single = |format: Format, bits: u64| (format.value)(bits) as f32;
+                    let sum = terms.fold(single(c, *start), |sum, (x, y)| {
+                        single(factor, x).mul_add(single(factor, y), sum)
+                    });
+                    let bit = 8 * bytes + at * d.bits as usize;
+                    let word = u64::from(found[bit / 32] >> (bit % 32));
+                    let got = single(d, word & ((1 << d.bits) - 1));
+                    let rounding = if d.bits == 16 {
+                        sum.abs() / 2048.0
+                    } else {
+                        0.0
+                    };
+                    assert!(
+                        (got - sum).abs() <= rounding,
+                        "{name}, {fragments:?}: [{row}][{column}] is {got} instead of {sum}"
+                    );
+                }
             }
         }
     }

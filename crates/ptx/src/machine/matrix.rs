@@ -14,7 +14,9 @@ use crate::code::{File, MemSpace, SlotRef, TensorOp};
 use crate::memory::window;
 use crate::numeric::half;
 use crate::simd::{Factor, VectorOps};
-use crate::tensor::{Combine, Element, Matrix, Size, TensorKind, element_position};
+use crate::tensor::{
+    Combine, Element, Matrix, Size, TensorKind, element_position, element_positions,
+};
 
 /// Largest fragment sides: 32 rows or columns, sums of 32.
 const SIDE: usize = 32;
@@ -156,9 +158,8 @@ fn collect(
         };
         let values = &warp.r32[slot].0;
         for part in 0..per {
-            for (lane, value) in values.iter().enumerate() {
-                let (row, column) =
-                    element_position(size, matrix, element, lane, number * per + part);
+            let positions = element_positions(size, matrix, element, number * per + part);
+            for (value, (row, column)) in values.iter().zip(positions) {
                 grid[row][column] = decode(element, *value, part);
             }
         }
@@ -207,15 +208,23 @@ fn single<F: VectorOps>(
     c: Element,
     d: Element,
 ) {
-    if size == tile::SIZE
-        && (c, d) == (Element::F32, Element::F32)
-        && let Some(at) = tile::Registers::of(&op.a, &op.b, &op.c, &op.d)
+    let factor = match (a, b) {
+        (Element::F16, Element::F16) => Some(Factor::F16),
+        (Element::Bf16, Element::Bf16) => Some(Factor::Bf16),
+        _ => None,
+    };
+    if let Some(factor) = factor
+        && size.k == tile::SIZE.k
     {
-        match (a, b) {
-            (Element::F16, Element::F16) => return tile::run::<F>(warp, &at, Factor::F16),
-            (Element::Bf16, Element::Bf16) => return tile::run::<F>(warp, &at, Factor::Bf16),
-            _ => {}
+        if size == tile::SIZE
+            && (c, d) == (Element::F32, Element::F32)
+            && let Some(at) = tile::Registers::of(&op.a, &op.b, &op.c, &op.d)
+        {
+            tile::run::<F>(warp, &at, factor);
+        } else {
+            tile::run_parts::<F>(warp, op, size, factor, (c, d));
         }
+        return;
     }
     let mut left: Grid = [[0.0; SIDE]; SIDE];
     let mut right: Grid = [[0.0; SIDE]; SIDE];
@@ -243,19 +252,18 @@ fn single<F: VectorOps>(
         let Some((File::R32, slot)) = register.get() else {
             continue;
         };
-        for lane in 0..32 {
-            let mut bits = 0;
-            for part in 0..per {
-                let (row, column) =
-                    element_position(size, Matrix::Accumulator, d, lane, number * per + part);
+        let mut values = [0; 32];
+        for part in 0..per {
+            let positions = element_positions(size, Matrix::Accumulator, d, number * per + part);
+            for (value, (row, column)) in values.iter_mut().zip(positions) {
                 let sum = sums[row][column];
-                bits |= match d {
+                *value |= match d {
                     Element::F16 => half::f32_to_f16(sum) << (16 * part),
                     _ => crate::numeric::float::canon32(sum),
                 };
             }
-            warp.r32[slot].0[lane] = bits;
         }
+        warp.r32[slot].0 = values;
     }
 }
 
@@ -289,7 +297,8 @@ fn double(warp: &mut Warp, op: &TensorOp, size: Size) {
     }
 }
 
-#[inline(never)]
+/// Compiled for the instruction set of the caller, whose products of 16 bits it needs.
+#[inline(always)]
 fn integer(
     warp: &mut Warp,
     op: &TensorOp,
@@ -299,56 +308,83 @@ fn integer(
     clamp: bool,
 ) {
     // B is stored by columns, so that both factors are read along k.
-    let mut left = vec![0i32; size.m * size.k];
-    let mut right = vec![0i32; size.n * size.k];
-    let fill = |warp: &Warp, registers: &[SlotRef], matrix, element: Element, into: &mut [i32]| {
-        let (bits, per) = (element.bits(), element.per_register());
-        for index in 0..size.per_lane(matrix) {
-            for lane in 0..32 {
-                let (row, column) = element_position(size, matrix, element, lane, index);
-                let word = warp.lane(registers[index / per], lane) as u32;
-                let raw = word << (32 - bits * (1 + (index % per) as u32));
-                let at = if matrix == Matrix::A {
-                    row * size.k + column
-                } else {
-                    column * size.k + row
-                };
-                into[at] = if matches!(element, Element::S8 | Element::S4) {
-                    raw as i32 >> (32 - bits)
-                } else {
-                    (raw >> (32 - bits)) as i32
-                };
-            }
-        }
-    };
-    fill(warp, &op.a, Matrix::A, a, &mut left);
-    fill(warp, &op.b, Matrix::B, b, &mut right);
-    let mut results = Vec::new();
-    for (number, register) in op.d.iter().enumerate() {
-        for lane in 0..32 {
-            let (row, column) =
-                element_position(size, Matrix::Accumulator, Element::S32, lane, number);
-            let start = i64::from(warp.lane(op.c[number], lane) as u32 as i32);
-            let pairs = left[row * size.k..][..size.k]
-                .iter()
-                .zip(&right[column * size.k..][..size.k]);
+    let mut left = vec![0i16; size.m * size.k];
+    let mut right = vec![0i16; size.n * size.k];
+    integers(warp, &op.a, size, Matrix::A, a, &mut left);
+    integers(warp, &op.b, size, Matrix::B, b, &mut right);
+    let mut results = [[0; 32]; 8];
+    for (number, (values, start)) in results.iter_mut().zip(&op.c).enumerate() {
+        let Some((File::R32, start)) = start.get() else {
+            continue;
+        };
+        let starts = &warp.r32[start].0;
+        let positions = element_positions(size, Matrix::Accumulator, Element::S32, number);
+        for (lane, (row, column)) in positions.into_iter().enumerate() {
+            let left = &left[row * size.k..][..size.k];
+            let right = &right[column * size.k..][..size.k];
             // The sum of at most 256 products of 16 bits fits 32 bits.
-            let sum: i32 = match combine {
-                Combine::Product => pairs.map(|(x, y)| x * y).sum(),
-                Combine::Xor => pairs.map(|(x, y)| x ^ y).sum(),
-                Combine::And => pairs.map(|(x, y)| x & y).sum(),
+            let sum = match combine {
+                Combine::Product => dot(left, right, |x, y| i32::from(x) * i32::from(y)),
+                Combine::Xor => dot(left, right, |x, y| i32::from(x ^ y)),
+                Combine::And => dot(left, right, |x, y| i32::from(x & y)),
             };
-            let sum = start + i64::from(sum);
+            let start = starts[lane] as i32;
             let sum = if clamp {
-                sum.clamp(i64::from(i32::MIN), i64::from(i32::MAX))
+                start.saturating_add(sum)
             } else {
-                sum
+                start.wrapping_add(sum)
             };
-            results.push((*register, lane, u64::from(sum as u32)));
+            values[lane] = sum as u32;
         }
     }
-    for (register, lane, bits) in results {
-        warp.set_lane(register, lane, bits);
+    for (register, values) in op.d.iter().zip(&results) {
+        if let Some((File::R32, slot)) = register.get() {
+            warp.r32[slot].0 = *values;
+        }
+    }
+}
+
+#[inline(always)]
+fn dot(left: &[i16], right: &[i16], combine: impl Fn(i16, i16) -> i32) -> i32 {
+    let mut sum = 0i32;
+    for (x, y) in left.iter().zip(right) {
+        sum = sum.wrapping_add(combine(*x, *y));
+    }
+    sum
+}
+
+/// Collects a fragment of integers along k: A by rows, B by columns.
+#[inline(always)]
+fn integers(
+    warp: &Warp,
+    registers: &[SlotRef],
+    size: Size,
+    matrix: Matrix,
+    element: Element,
+    into: &mut [i16],
+) {
+    let (bits, per) = (element.bits(), element.per_register());
+    let signed = matches!(element, Element::S8 | Element::S4);
+    for index in 0..size.per_lane(matrix) {
+        let Some((File::R32, slot)) = registers[index / per].get() else {
+            continue;
+        };
+        let words = &warp.r32[slot].0;
+        let above = 32 - bits * (1 + (index % per) as u32);
+        let positions = element_positions(size, matrix, element, index);
+        for (word, (row, column)) in words.iter().zip(positions) {
+            let raw = word << above;
+            let at = if matrix == Matrix::A {
+                row * size.k + column
+            } else {
+                column * size.k + row
+            };
+            into[at] = if signed {
+                (raw as i32 >> (32 - bits)) as i16
+            } else {
+                (raw >> (32 - bits)) as i16
+            };
+        }
     }
 }
 
@@ -435,15 +471,17 @@ pub(crate) fn fragment(
     let per = element.per_register();
     let registers = size.per_lane(matrix) / per;
     let scratch = *op.d.last().unwrap_or(&SlotRef::NONE);
+    let mut strides = [0; 32];
+    warp.read_lanes(op.stride, &mut strides);
     let lists: Vec<[u64; 32]> = (0..size.per_lane(matrix))
         .map(|index| {
+            let positions = element_positions(size, matrix, element, index);
             std::array::from_fn(|lane| {
-                let (r, c) = element_position(size, matrix, element, lane, index);
-                let stride = warp.lane(op.stride, lane);
+                let (r, c) = positions[lane];
                 let at = if row {
-                    r as u64 * stride + c as u64
+                    r as u64 * strides[lane] + c as u64
                 } else {
-                    c as u64 * stride + r as u64
+                    c as u64 * strides[lane] + r as u64
                 };
                 base[lane].wrapping_add(at * u64::from(bytes))
             })
@@ -458,10 +496,12 @@ pub(crate) fn fragment(
             let shift = element.bits() * part as u32;
             if want == Want::Store {
                 let source = op.a[number];
-                for lane in 0..32 {
-                    let value = warp.lane(source, lane) >> shift;
-                    warp.set_lane(scratch, lane, value);
+                let mut values = [0; 32];
+                warp.read_lanes(source, &mut values);
+                for value in &mut values {
+                    *value >>= shift;
                 }
+                warp.set_lanes(scratch, FULL, &values);
                 if warp.tainted {
                     let (lanes, from) = warp.poison.get(source);
                     warp.poison.set(scratch, FULL, lanes, from);
@@ -480,8 +520,10 @@ pub(crate) fn fragment(
                 },
             )?;
             if want == Want::Load {
-                for (lane, packed) in packed.iter_mut().enumerate() {
-                    *packed |= warp.lane(scratch, lane) << shift;
+                let mut values = [0; 32];
+                warp.read_lanes(scratch, &mut values);
+                for (packed, value) in packed.iter_mut().zip(values) {
+                    *packed |= value << shift;
                 }
                 poisoned |= warp.poison.get(scratch).0;
             }
@@ -493,9 +535,7 @@ pub(crate) fn fragment(
                 .skip(number)
                 .step_by(registers)
             {
-                for (lane, bits) in packed.iter().enumerate() {
-                    warp.set_lane(*register, lane, *bits);
-                }
+                warp.set_lanes(*register, FULL, &packed);
                 if warp.tainted {
                     warp.poison.set(*register, FULL, poisoned, pc);
                 }
@@ -556,6 +596,7 @@ fn joins(lists: &[[u64; 32]], together: usize, bytes: u32) -> bool {
         && (0..32).all(|lane| {
             let start = lists[0][lane];
             let follows = |at: usize| lists[at][lane] == start + at as u64 * u64::from(bytes);
-            start.is_multiple_of(whole) && (1..2 * together).all(follows)
+            // `whole` is a power of two.
+            start & (whole - 1) == 0 && (1..2 * together).all(follows)
         })
 }

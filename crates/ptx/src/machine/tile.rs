@@ -1,15 +1,16 @@
 //! The tensor-core product m16n8k16 with 16-bit factors and `f32` sums, with its register layout written out, because
-//! kernels use it most.
+//! kernels use it most. The products of `wmma` with such factors are several of it side by side, so they take the same
+//! path: see [`run_parts`].
 //!
 //! [`super::matrix`] executes every shape by looking up each element's position. Here rows are moved whole and four of
 //! them are summed at once. Each sum runs over k in the same order, so the bits are the same. Instruction sets may have
 //! an implementation of their own: [`VectorOps::tile`].
 
 use super::warp::Warp;
-use crate::code::{File, SlotRef};
+use crate::code::{File, SlotRef, TensorOp};
 use crate::numeric::float::canon32;
 use crate::simd::{Factor, Slot, VectorOps};
-use crate::tensor::Size;
+use crate::tensor::{Element, Matrix, Size, turned_lane, turned_register};
 
 /// The shape.
 pub(super) const SIZE: Size = Size {
@@ -75,6 +76,120 @@ pub(super) fn run<F: VectorOps>(warp: &mut Warp, at: &Registers, factor: Factor)
     for (slot, result) in at.d.iter().zip(results) {
         warp.r32[*slot].0 = result;
     }
+}
+
+/// Registers of the largest fragment of [`run_parts`].
+const MOST: usize = 8;
+
+/// The product of any shape with 16 terms per sum, and of sums with 16 or 32 bits, as products of tiles: 16 rows by 8
+/// columns, or 8 rows by 8 columns with the lower half left empty. The fragments' registers are those of the tiles one
+/// after another.
+#[inline(always)]
+pub(super) fn run_parts<F: VectorOps>(
+    warp: &mut Warp,
+    op: &TensorOp,
+    size: Size,
+    factor: Factor,
+    (c, d): (Element, Element),
+) {
+    let registers = |matrix, per: usize| size.per_lane(matrix) / per;
+    let left = gather(warp, &op.a, registers(Matrix::A, 2), size.turned);
+    let right = gather(warp, &op.b, registers(Matrix::B, 2), size.turned);
+    let per = c.per_register();
+    let mut sums = gather(
+        warp,
+        &op.c,
+        registers(Matrix::Accumulator, per),
+        size.turned,
+    );
+    if c == Element::F16 {
+        sums = unpacked::<F>(&sums);
+    }
+    let mut results = [[0; 32]; MOST];
+    let empty = [0; 32];
+    let across = size.n / SHORT;
+    for tile in 0..size.m.div_ceil(LONG) * across {
+        let columns = &right[2 * (tile % across)..][..2];
+        let b = [&columns[0], &columns[1]];
+        if size.m < LONG {
+            let sums = &sums[2 * tile..][..2];
+            let a = [&left[0], &empty, &left[1], &empty];
+            let d = F::tile(factor, a, b, [&sums[0], &sums[1], &empty, &empty]);
+            results[2 * tile..][..2].copy_from_slice(&d[..2]);
+        } else {
+            let rows = &left[4 * (tile / across)..][..4];
+            let sums = &sums[4 * tile..][..4];
+            let a = [&rows[0], &rows[1], &rows[2], &rows[3]];
+            let d = F::tile(factor, a, b, [&sums[0], &sums[1], &sums[2], &sums[3]]);
+            results[4 * tile..][..4].copy_from_slice(&d);
+        }
+    }
+    if d == Element::F16 {
+        results = packed::<F>(&results);
+    }
+    let count = registers(Matrix::Accumulator, d.per_register());
+    for (number, register) in op.d.iter().take(count).enumerate() {
+        let Some((File::R32, slot)) = register.get() else {
+            continue;
+        };
+        if size.turned {
+            let values = &results[turned_register(count, number)];
+            for lane in 0..32 {
+                warp.r32[slot].0[lane] = values[turned_lane(lane)];
+            }
+        } else {
+            warp.r32[slot].0 = results[number];
+        }
+    }
+}
+
+/// The first registers of a fragment, `count` of them, in the usual layout.
+#[inline(always)]
+fn gather(warp: &Warp, registers: &[SlotRef], count: usize, turned: bool) -> [Slot; MOST] {
+    let mut slots = [[0; 32]; MOST];
+    for (number, register) in registers.iter().take(count).enumerate() {
+        let Some((File::R32, slot)) = register.get() else {
+            continue;
+        };
+        let values = &warp.r32[slot].0;
+        if turned {
+            let usual = &mut slots[turned_register(count, number)];
+            for lane in 0..32 {
+                usual[turned_lane(lane)] = values[lane];
+            }
+        } else {
+            slots[number] = *values;
+        }
+    }
+    slots
+}
+
+/// Sums of 16 bits, two per register, as singles.
+#[inline(always)]
+fn unpacked<F: VectorOps>(pairs: &[Slot; MOST]) -> [Slot; MOST] {
+    let mut singles = [[0; 32]; MOST];
+    for (pair, both) in pairs.iter().zip(singles.as_chunks_mut::<2>().0) {
+        let mut halves = [[0; 32]; 2];
+        for lane in 0..32 {
+            halves[0][lane] = pair[lane] & 0xffff;
+            halves[1][lane] = pair[lane] >> 16;
+        }
+        *both = [F::widen(&halves[0]), F::widen(&halves[1])];
+    }
+    singles
+}
+
+/// The inverse of [`unpacked`], rounded to nearest even.
+#[inline(always)]
+fn packed<F: VectorOps>(singles: &[Slot; MOST]) -> [Slot; MOST] {
+    let mut pairs = [[0; 32]; MOST];
+    for (both, pair) in singles.as_chunks::<2>().0.iter().zip(&mut pairs) {
+        let halves = [F::narrow(&both[0]), F::narrow(&both[1])];
+        for lane in 0..32 {
+            pair[lane] = halves[0][lane] | halves[1][lane] << 16;
+        }
+    }
+    pairs
 }
 
 /// Both 16-bit parts of every lane's register as singles.
