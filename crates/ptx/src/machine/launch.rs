@@ -374,37 +374,36 @@ fn run_in_parallel<'a>(
         .threads
         .min(usize::try_from(chosen.len()).unwrap_or(usize::MAX))
         .max(1);
+    let work = || {
+        let mut exec = Exec::new(launch, findings);
+        let mut block = new_block(&exec);
+        loop {
+            let number = next.fetch_add(1, Relaxed);
+            if number >= chosen.len() {
+                return exec;
+            }
+            let index = chosen.block(number);
+            if launch.stopped_at.load(Relaxed) < index {
+                return exec;
+            }
+            start(&exec, &mut block, index);
+            run_rounds(&mut exec, &mut block, isa, u32::MAX, &mut None);
+            block_work::charge(&mut exec, &mut block.shared);
+            block_work::finish(&mut exec, &mut block.shared);
+        }
+    };
     std::thread::scope(|scope| {
-        let handles: Vec<_> = (0..workers)
-            .map(|_| {
-                scope.spawn(|| {
-                    let mut exec = Exec::new(launch, findings);
-                    let mut block = new_block(&exec);
-                    loop {
-                        let number = next.fetch_add(1, Relaxed);
-                        if number >= chosen.len() {
-                            return exec;
-                        }
-                        let index = chosen.block(number);
-                        if launch.stopped_at.load(Relaxed) < index {
-                            return exec;
-                        }
-                        start(&exec, &mut block, index);
-                        run_rounds(&mut exec, &mut block, isa, u32::MAX, &mut None);
-                        block_work::charge(&mut exec, &mut block.shared);
-                        block_work::finish(&mut exec, &mut block.shared);
-                    }
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .map(|handle| {
-                handle
+        // This thread is one of the workers.
+        let others: Vec<_> = (1..workers).map(|_| scope.spawn(work)).collect();
+        let mut parts = vec![work()];
+        for other in others {
+            parts.push(
+                other
                     .join()
-                    .expect("a worker of the machine does not panic")
-            })
-            .collect()
+                    .expect("a worker of the machine does not panic"),
+            );
+        }
+        parts
     })
 }
 

@@ -172,12 +172,15 @@ impl Warp {
     }
 
     fn lowest_ready(&self) -> Option<usize> {
-        self.others
-            .iter()
-            .enumerate()
-            .filter(|(_, other)| other.wait == Wait::Ready)
-            .min_by_key(|(_, other)| other.pc)
-            .map(|(index, _)| index)
+        let mut lowest: Option<usize> = None;
+        for (index, other) in self.others.iter().enumerate() {
+            if matches!(other.wait, Wait::Ready)
+                && lowest.is_none_or(|lowest| other.pc < self.others[lowest].pc)
+            {
+                lowest = Some(index);
+            }
+        }
+        lowest
     }
 
     /// Runs another ready fragment, so that lanes cannot spin for ever on a value that other lanes of the warp will

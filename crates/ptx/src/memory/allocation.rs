@@ -233,13 +233,16 @@ impl Allocation {
     }
 
     pub(crate) fn set_valid(&self, offset: u64, bytes: u64) {
+        let mut new = 0;
         self.for_cells(offset, bytes, |cell, mask| {
             if self.valid[cell].load(Relaxed) & mask != mask {
                 let before = self.valid[cell].fetch_or(mask, Relaxed);
-                self.invalid
-                    .fetch_sub(u64::from((mask & !before).count_ones()), Relaxed);
+                new += u64::from((mask & !before).count_ones());
             }
         });
+        if new != 0 {
+            self.invalid.fetch_sub(new, Relaxed);
+        }
     }
 
     /// Has no effect on mapped host memory, which always counts as initialised.
@@ -289,39 +292,53 @@ impl Allocation {
     }
 
     pub(crate) fn write(&self, offset: u64, data: &[u8]) {
-        let words = self.words();
-        let mut data = data;
-        let mut at = offset;
-        while !data.is_empty() {
-            let shift = (at % 4) as usize;
-            let word = &words[(at / 4) as usize];
-            let step = (4 - shift).min(data.len());
-            if step == 4 {
-                word.store(
-                    u32::from_le_bytes([data[0], data[1], data[2], data[3]]),
-                    Relaxed,
-                );
-            } else {
-                let mut bytes = word.load(Relaxed).to_le_bytes();
-                bytes[shift..shift + step].copy_from_slice(&data[..step]);
-                word.store(u32::from_le_bytes(bytes), Relaxed);
-            }
-            data = &data[step..];
-            at += step as u64;
+        let (first, shift) = (offset / 4, (offset % 4) as usize);
+        let words = &self.words()[first as usize..];
+        let (head, data) = data.split_at(data.len().min((4 - shift) % 4));
+        let words = write_part(words, shift, head);
+        let (whole, tail) = data.as_chunks::<4>();
+        for (word, bytes) in words.iter().zip(whole) {
+            word.store(u32::from_le_bytes(*bytes), Relaxed);
         }
+        write_part(&words[whole.len()..], 0, tail);
     }
 
     pub(crate) fn read(&self, offset: u64, data: &mut [u8]) {
-        let words = self.words();
-        let mut data = data;
-        let mut at = offset;
-        while !data.is_empty() {
-            let shift = (at % 4) as usize;
-            let step = (4 - shift).min(data.len());
-            let bytes = words[(at / 4) as usize].load(Relaxed).to_le_bytes();
-            data[..step].copy_from_slice(&bytes[shift..shift + step]);
-            data = &mut data[step..];
-            at += step as u64;
+        let (first, shift) = (offset / 4, (offset % 4) as usize);
+        let words = &self.words()[first as usize..];
+        let (head, data) = data.split_at_mut(data.len().min((4 - shift) % 4));
+        let words = read_part(words, shift, head);
+        let (whole, tail) = data.as_chunks_mut::<4>();
+        for (bytes, word) in whole.iter_mut().zip(words) {
+            *bytes = word.load(Relaxed).to_le_bytes();
         }
+        let read = whole.len();
+        read_part(&words[read..], 0, tail);
     }
+}
+
+/// Replaces bytes of the first word, from `shift` on; without bytes none. Returns the words behind it.
+fn write_part<'w>(words: &'w [AtomicU32], shift: usize, data: &[u8]) -> &'w [AtomicU32] {
+    let [word, rest @ ..] = words else {
+        return words;
+    };
+    if data.is_empty() {
+        return words;
+    }
+    let mut bytes = word.load(Relaxed).to_le_bytes();
+    bytes[shift..shift + data.len()].copy_from_slice(data);
+    word.store(u32::from_le_bytes(bytes), Relaxed);
+    rest
+}
+
+/// Reads bytes of the first word, from `shift` on; without bytes none. Returns the words behind it.
+fn read_part<'w>(words: &'w [AtomicU32], shift: usize, data: &mut [u8]) -> &'w [AtomicU32] {
+    let [word, rest @ ..] = words else {
+        return words;
+    };
+    if data.is_empty() {
+        return words;
+    }
+    data.copy_from_slice(&word.load(Relaxed).to_le_bytes()[shift..shift + data.len()]);
+    rest
 }

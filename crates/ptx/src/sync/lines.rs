@@ -31,6 +31,9 @@ impl Lines {
     #[inline(always)]
     pub(super) fn touches(&self, begin: u32, end: u32) -> bool {
         let (first, last) = (begin >> LINE, (end - 1) >> LINE);
+        if first / 64 == last / 64 {
+            return self.words[(first / 64) as usize] & Self::bits(first / 64, first, last) != 0;
+        }
         (first / 64..=last / 64)
             .any(|word| self.words[word as usize] & Self::bits(word, first, last) != 0)
     }

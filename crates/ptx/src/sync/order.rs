@@ -13,6 +13,9 @@ pub(crate) type Clock = [u32; WARPS];
 #[derive(Debug)]
 pub(super) struct Order {
     known: [Clock; WARPS],
+    /// The time of the last block barrier, at least which every entry of `known` counts as. So a barrier need not
+    /// change all of them.
+    all: u32,
     /// A warp's clock at its last fence.
     fenced: HashMap<u32, Clock>,
     /// The clocks published through words of shared memory, by offset.
@@ -41,6 +44,7 @@ impl Order {
     pub(super) fn new() -> Self {
         Self {
             known: [[1; WARPS]; WARPS],
+            all: 1,
             fenced: HashMap::new(),
             published: HashMap::new(),
             mbarriers: HashMap::new(),
@@ -49,6 +53,7 @@ impl Order {
 
     pub(super) fn clear(&mut self) {
         self.known = [[1; WARPS]; WARPS];
+        self.all = 1;
         self.fenced.clear();
         self.published.clear();
         self.mbarriers.clear();
@@ -56,7 +61,7 @@ impl Order {
 
     /// Orders all accesses so far before all later ones (a block barrier).
     pub(super) fn all(&mut self, time: u32) {
-        self.known = [[time; WARPS]; WARPS];
+        self.all = time;
     }
 
     /// Orders the accesses of a warp's lanes so far before their later ones.
@@ -73,12 +78,15 @@ impl Order {
     /// The time up to which a warp is ordered behind another one.
     #[inline(always)]
     pub(super) fn known(&self, warp: u32, other: u32) -> u32 {
-        self.known[warp as usize % WARPS][other as usize % WARPS]
+        self.known[warp as usize % WARPS][other as usize % WARPS].max(self.all)
     }
 
     /// The clock that a warp publishes for its accesses before a time.
     pub(super) fn clock(&self, warp: u32, time: u32) -> Clock {
         let mut clock = self.known[warp as usize % WARPS];
+        for known in &mut clock {
+            *known = (*known).max(self.all);
+        }
         clock[warp as usize % WARPS] = time;
         clock
     }
