@@ -146,8 +146,13 @@ impl Host {
         cancellation: &Cancellation,
     ) -> Result<Found, ProbeError> {
         let mut bounds = probe_bounds(self.device.kind);
-        if let Some(backstop) = self.rehearsal.wall_limit() {
-            let patience = backstop.max(PROBE_ALLOWANCE);
+        if let Some(limit) = self.rehearsal.wall_limit() {
+            // A busy machine may be late with a probe that is to answer.
+            let patience = if self.rehearsal.plans_faults_of(Role::Probe) {
+                limit
+            } else {
+                limit.max(PROBE_ALLOWANCE)
+            };
             bounds.readiness = Some(patience);
             bounds.deadline = patience;
         }

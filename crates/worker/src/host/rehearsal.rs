@@ -65,6 +65,11 @@ impl Rehearsal {
         plans.map(|planned| &planned.plan)
     }
 
+    /// Returns true if processes of a role follow a fault plan.
+    pub(super) fn plans_faults_of(&self, role: Role) -> bool {
+        self.fault_plans.iter().any(|planned| planned.role == role)
+    }
+
     pub(super) fn wall_limit(&self) -> Option<Duration> {
         self.wall_limit
     }
