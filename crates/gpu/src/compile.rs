@@ -25,8 +25,8 @@ use scan::ScanError;
 const MAX_CUBIN_BYTES: usize = 16 << 20;
 /// Largest PTX in bytes.
 const MAX_PTX_BYTES: usize = 8 << 20;
-/// A file that exists only in an unpacked header folder.
-const HEADER_MARK: &str = "cuda_fp16.h";
+/// A file that exists only in a header folder that was unpacked to the end.
+const UNPACKED: &str = ".unpacked";
 /// The name under which the compiler finds [`PRELUDE`].
 const PRELUDE_NAME: &CStr = c"kernelwright/prelude.h";
 /// Text that is included before every source.
@@ -50,17 +50,20 @@ const EMPTY_HEADERS: [&CStr; 13] = [
 ];
 
 /// Unpacks the toolchain's headers to the folder that the job names, unless they are there. Opens no file of the job,
-/// so it may run before the process is confined.
+/// so it may run before the process is confined. Several processes may do so at once: the compiler's library lets one
+/// unpack while the others wait.
 ///
 /// # Errors
 /// A [`RoleError`] that names what is missing and how to install it.
 pub fn prepare(job: &CompileJob) -> Result<(), RoleError> {
     let folder = &job.toolchain_headers;
-    if folder.join(HEADER_MARK).is_file() {
+    let mark = folder.join(UNPACKED);
+    if mark.is_file() {
         return Ok(());
     }
     fs::create_dir_all(folder).map_err(RoleError::file("create", folder))?;
-    Toolchain::load()?.install_headers(folder)
+    Toolchain::load()?.install_headers(folder)?;
+    fs::write(&mark, "").map_err(RoleError::file("write", &mark))
 }
 
 /// Compiles one source for one architecture.

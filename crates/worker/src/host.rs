@@ -90,6 +90,8 @@ impl Role {
 pub struct Host {
     settings: Settings,
     nvrtc: PathBuf,
+    /// The folder below which each compiler's headers are unpacked.
+    headers: PathBuf,
     /// The folder of the emulated driver; `None` where the loader finds NVIDIA's.
     driver: Option<PathBuf>,
     /// The reason why the emulated driver is used; `None` with NVIDIA's.
@@ -204,6 +206,7 @@ impl Host {
             confinement,
             confinement_report: found.confinement_report,
             rates: None,
+            headers: header_folder(&settings.cache, &settings.data),
             settings,
             nvrtc,
             driver: None,
@@ -291,10 +294,7 @@ impl Host {
 
     /// The folder that the compiler's own headers are unpacked to; each compiler has its own.
     pub fn toolchain_headers(&self) -> PathBuf {
-        self.settings
-            .data
-            .join("headers")
-            .join(self.prebuilt().headers)
+        self.headers.join(self.prebuilt().headers)
     }
 
     /// The identity of this machine's compiler, with which another machine finds the builds made
@@ -367,6 +367,17 @@ fn ensure_no_card(devices: &Path, why: String) -> Result<String, HostError> {
     }
 }
 
+/// The folder below which headers are unpacked: in the cache, beside the compiler that they belong
+/// to, so that they are unpacked once and not for each data folder; in the data folder if the cache
+/// cannot be written to. An absolute path, because roles work in their own folders.
+fn header_folder(cache: &Path, data: &Path) -> PathBuf {
+    let shared = cache.join("headers");
+    let usable = std::fs::create_dir_all(&shared)
+        .and_then(|()| tempfile::tempfile_in(&shared))
+        .and_then(|_| shared.canonicalize());
+    usable.unwrap_or_else(|_| data.join("headers"))
+}
+
 fn available_threads() -> u32 {
     std::thread::available_parallelism()
         .ok()
@@ -388,6 +399,17 @@ fn storage(path: &Path, source: io::Error) -> HostError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn headers_are_unpacked_in_the_data_folder_if_the_cache_takes_none() {
+        let root = tempfile::tempdir().unwrap();
+        let (cache, data) = (root.path().join("cache"), root.path().join("data"));
+        let shared = header_folder(&cache, &data);
+        assert_eq!(shared, cache.canonicalize().unwrap().join("headers"));
+        let file = root.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        assert_eq!(header_folder(&file, &data), data.join("headers"));
+    }
 
     #[test]
     fn only_a_machine_without_a_card_emulates_unasked() {
