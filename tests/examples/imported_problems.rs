@@ -1,5 +1,6 @@
 //! Imports every problem of `crates/convert/tests/problems`, admits the tasks, and prints a line for each: whether
-//! it came in, was admitted, and agrees with the answer that was written by hand, where there is one.
+//! it came in, was admitted, and agrees with the answer that was written by hand, where there is one. Names after
+//! `--` choose problems.
 //!
 //! `cargo build --package server --package driver && cargo run --package lab --example imported_problems`
 
@@ -14,11 +15,14 @@ fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let problems = lab::repository().join("crates/convert/tests/problems");
     let data = folder.path().join("data").to_string_lossy().into_owned();
+    let chosen = std::env::args().skip(1).collect::<Vec<_>>();
     for (format, name) in [
         ("kernelbench", "kernelbench"),
         ("flashinfer-bench", "definitions"),
+        ("gpu-mode", "gpu_mode"),
         ("kernelbench", "admission"),
         ("kernelbench", "refused"),
+        ("gpu-mode", "gpu_mode_refused"),
     ] {
         let (path, to) = (problems.join(name), folder.path().join(name));
         let (path, to) = (path.to_string_lossy(), to.to_string_lossy());
@@ -27,10 +31,18 @@ fn main() -> Result<()> {
         let rows: Vec<Value> = serde_json::from_str(&imported.stdout).context("read the report")?;
         for row in rows {
             let file = row["file"].as_str().unwrap_or_default();
-            let short = Path::new(file)
+            let path = Path::new(file);
+            // A problem of GPU MODE has the name of its folder.
+            let named = path.parent().filter(|_| path.ends_with("task.yml"));
+            let short = named
+                .unwrap_or(path)
                 .file_name()
                 .unwrap_or_default()
                 .to_string_lossy();
+            let stem = short.split('.').next().unwrap_or_default();
+            if !chosen.is_empty() && !chosen.iter().any(|chosen| chosen == stem) {
+                continue;
+            }
             let Some(task) = row["folder"].as_str() else {
                 println!(
                     "{short}: refused: {}",

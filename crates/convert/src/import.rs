@@ -10,6 +10,7 @@ mod definition;
 mod emit;
 mod expression;
 mod functions;
+mod gpu_mode;
 mod graph;
 mod interpret;
 mod kernelbench;
@@ -18,11 +19,14 @@ mod number;
 mod operations;
 mod rearrange;
 mod reduce;
+mod storage;
 mod task;
+mod yaml;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use definition::{definition_name, import_definition};
+pub use gpu_mode::{gpu_mode_reference, import_gpu_mode};
 pub use kernelbench::import_kernelbench;
 
 /// The files of an imported task.

@@ -5,7 +5,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use convert::import::{Imported, import_definition, import_kernelbench};
+use convert::import::{
+    Imported, gpu_mode_reference, import_definition, import_gpu_mode, import_kernelbench,
+};
 use domain::task::{Bundle, CasePurpose, Task};
 
 fn problems(folder: &str) -> PathBuf {
@@ -18,6 +20,23 @@ fn import(folder: &str, name: &str) -> Result<Imported, String> {
     let file = format!("{name}.py");
     let text = fs::read_to_string(problems(folder).join(&file)).unwrap();
     import_kernelbench(&file, &text, name).map_err(|problems| problems.to_string())
+}
+
+fn gpu_mode(folder: &str, name: &str) -> Result<Imported, String> {
+    let read = |file: &str| fs::read_to_string(problems(folder).join(name).join(file)).unwrap();
+    let text = read("task.yml");
+    let reference =
+        gpu_mode_reference("task.yml", &text).map_err(|problems| problems.to_string())?;
+    import_gpu_mode("task.yml", &text, &reference, &read(&reference), name)
+        .map_err(|problems| problems.to_string())
+}
+
+/// The names of the files or folders of a folder of problems, without their endings.
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(problems(folder)).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    let names = paths.map(|path| path.file_stem().unwrap().to_string_lossy().into_owned());
+    names.collect()
 }
 
 fn load(imported: &Imported) -> Task {
@@ -43,27 +62,134 @@ fn with_forward(body: &str) -> Result<Imported, String> {
 
 #[test]
 fn every_problem_becomes_a_task_with_small_and_odd_shapes() {
-    let mut count = 0;
-    for entry in fs::read_dir(problems("kernelbench")).unwrap() {
-        let name = entry
-            .unwrap()
-            .path()
-            .file_stem()
-            .unwrap()
-            .to_string_lossy()
-            .into_owned();
-        let imported = import("kernelbench", &name).unwrap_or_else(|problem| panic!("{problem}"));
-        let task = load(&imported);
-        assert!(task.cases.len() >= 3, "{name}: {:?}", task.cases);
-        assert!(
-            task.cases
-                .iter()
-                .any(|case| case.is_for(CasePurpose::Holdout)),
-            "{name}"
-        );
-        count += 1;
+    let mut tasks = Vec::new();
+    for (folder, import) in [
+        (
+            "kernelbench",
+            import as fn(&str, &str) -> Result<Imported, String>,
+        ),
+        ("gpu_mode", gpu_mode),
+    ] {
+        for name in names(folder) {
+            let imported = import(folder, &name).unwrap_or_else(|problem| panic!("{problem}"));
+            let task = load(&imported);
+            assert!(task.cases.len() >= 3, "{name}: {:?}", task.cases);
+            let holdout = |case: &domain::task::Case| case.is_for(CasePurpose::Holdout);
+            assert!(task.cases.iter().any(holdout), "{name}");
+            tasks.push(name);
+        }
     }
-    assert_eq!(count, 15);
+    assert_eq!(tasks.len(), 35);
+}
+
+#[test]
+fn a_problem_of_gpu_mode_has_the_shapes_of_its_tests_and_benchmarks() {
+    let imported = gpu_mode("gpu_mode", "matmul_halves").unwrap();
+    let task = load(&imported);
+    let of = |purpose| {
+        let cases = task.cases.iter().filter(move |case| case.is_for(purpose));
+        cases.map(|case| case.dims["k"]).collect::<Vec<_>>()
+    };
+    assert_eq!(of(CasePurpose::Score), [32]);
+    assert!(
+        of(CasePurpose::Check).starts_with(&[32, 16, 48]),
+        "{:?}",
+        task.cases
+    );
+    // The buffer for the result is no input.
+    let added = load(&gpu_mode("gpu_mode", "add_halves").unwrap());
+    let names = added.tensors.iter().map(|tensor| tensor.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["left", "right", "y"]);
+    // Tests with another window or another factor are other tasks.
+    for (name, note) in [
+        ("conv2d_valid", "1 shapes with another kernel than 3"),
+        ("swiglu", "the tests or benchmarks on the lines 17"),
+    ] {
+        let notes = gpu_mode("gpu_mode", name).unwrap().notes.join("\n");
+        assert!(
+            notes.contains("left out") && notes.contains(note),
+            "{name}: {notes}"
+        );
+    }
+}
+
+#[test]
+fn a_refused_problem_of_gpu_mode_names_its_line_and_the_reason() {
+    for (name, place, reason) in [
+        ("buckets", "reference.py:5:12", "randint makes indices"),
+        ("in_cuda", "task.yml:6: ", "its language is cu"),
+        ("several_gpus", "task.yml:7: ", "it needs several GPUs"),
+        (
+            "sort_values",
+            "reference.py:9:12",
+            "sort works with indices",
+        ),
+        (
+            "unknown_argument",
+            "task.yml:19: ",
+            "generate_input has no parameter rows",
+        ),
+    ] {
+        let problem = gpu_mode("gpu_mode_refused", name).unwrap_err();
+        assert!(
+            problem.contains(place) && problem.contains(reason),
+            "{problem}"
+        );
+    }
+    for (text, reason) in [
+        ("files: [", "task.yml:2: the file does not parse as YAML"),
+        ("", "the file is empty"),
+        ("lang: py", "task.yml:1: there are no files"),
+        (
+            "files:\n  - {name: a, source: b}",
+            "task.yml:2: files lists no reference.py",
+        ),
+        ("a: &x 1\nb: *x", "task.yml:2: an alias is not read"),
+    ] {
+        let problem = gpu_mode_reference("task.yml", text)
+            .unwrap_err()
+            .to_string();
+        assert!(problem.contains(reason), "{text:?}: {problem}");
+    }
+}
+
+#[test]
+fn a_buffer_is_filled_as_a_whole_before_it_is_read() {
+    let filled = with_forward(
+        "total = torch.empty_like(x)\n        total[...] = x + y\n        return total",
+    );
+    let names = load(&filled.unwrap()).tensors;
+    assert_eq!(
+        names
+            .iter()
+            .map(|tensor| tensor.name.as_str())
+            .collect::<Vec<_>>(),
+        ["x", "y", "y_"]
+    );
+    for (body, reason) in [
+        (
+            "x[:] = x + y\n        return x",
+            "computed or read is changed in place",
+        ),
+        (
+            "x.copy_(x + y)\n        return x",
+            "computed or read is changed in place",
+        ),
+        (
+            "y[:] = x\n        return y",
+            "another shape than the buffer",
+        ),
+        (
+            "total = x + y\n        total[...] = y\n        return total",
+            "computed or read",
+        ),
+    ] {
+        let problem = with_forward(body).expect_err(body);
+        assert!(problem.contains(reason), "{body}: {problem}");
+    }
+    // `axis` is another name of `dim`.
+    let summed = load(&with_forward("return x.sum(axis=1, keepdims=True)").unwrap());
+    assert_eq!(summed.contract.error_terms["y_"].text(), "columns");
 }
 
 #[test]

@@ -49,37 +49,47 @@ fn problems_of_kernelbench_agree_with_answers_by_hand_and_are_admitted() -> Resu
 }
 
 #[test]
-fn definitions_agree_with_answers_by_hand_and_are_admitted() -> Result<()> {
+fn definitions_and_problems_of_gpu_mode_agree_with_answers_by_hand_and_are_admitted() -> Result<()>
+{
     let folder = tempfile::tempdir()?;
     import("flashinfer-bench", "definitions", folder.path())?;
-    ["silu_and_mul_d64", "gqa_prefill_h4_kv2_d32"]
-        .iter()
-        .try_for_each(|name| admit(name, folder.path()))
+    import("gpu-mode", "gpu_mode", folder.path())?;
+    [
+        "silu_and_mul_d64",
+        "gqa_prefill_h4_kv2_d32",
+        "rotary_embedding",
+        "conv2d_valid",
+    ]
+    .iter()
+    .try_for_each(|name| admit(name, folder.path()))
 }
 
 #[test]
 fn an_import_counts_what_came_in_and_leaves_nothing_of_what_did_not() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let path = lab::repository().join("crates/convert/tests/problems/refused");
     let to = folder.path().join("imported");
-    let words = [
-        "task",
-        "import",
-        "kernelbench",
-        &path.to_string_lossy(),
-        "--to",
-        &to.to_string_lossy(),
-    ];
-    let refused = lab::kernelwright(&words)?;
-    ensure!(refused.status.code() == Some(1), "{}", refused.stderr);
-    ensure!(
-        refused
-            .stdout
-            .contains("0 of 7 problems imported, 7 refused"),
-        "{}",
-        refused.stdout
-    );
+    for (format, problems, counts) in [
+        (
+            "kernelbench",
+            "refused",
+            "0 of 7 problems imported, 7 refused",
+        ),
+        (
+            "gpu-mode",
+            "gpu_mode_refused",
+            "0 of 5 problems imported, 5 refused",
+        ),
+    ] {
+        let path = lab::repository()
+            .join("crates/convert/tests/problems")
+            .join(problems);
+        let (path, to) = (path.to_string_lossy(), to.to_string_lossy());
+        let refused = lab::kernelwright(&["task", "import", format, &path, "--to", &to])?;
+        ensure!(refused.status.code() == Some(1), "{}", refused.stderr);
+        ensure!(refused.stdout.contains(counts), "{}", refused.stdout);
+    }
     ensure!(!to.exists(), "something was left");
+    let path = lab::repository().join("crates/convert/tests/problems/refused");
     let words = [
         "task",
         "import",

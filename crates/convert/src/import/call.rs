@@ -100,6 +100,11 @@ impl<'s> Interpreter<'s> {
                         continue;
                     }
                     let value = self.expression(value, scope)?;
+                    let name = match name {
+                        "axis" => "dim",
+                        "keepdims" => "keepdim",
+                        other => other,
+                    };
                     arguments.named.push((name.to_owned(), value));
                 }
                 "list_splat" => {
@@ -257,6 +262,10 @@ impl<'s> Interpreter<'s> {
                 Ok(Value::Number(Number::real(sign * f64::INFINITY)))
             }
             ("builtin.tuple" | "builtin.list", Some(value @ Value::List(_))) => Ok(value.clone()),
+            // What chooses values and devices says nothing about shapes.
+            ("torch.Generator", _) => Ok(Value::Path("generator".to_owned())),
+            ("torch.device", _) => Ok(Value::None),
+            _ if path.starts_with("generator.") => Ok(Value::Path("generator".to_owned())),
             ("math.sqrt" | "numpy.sqrt", Some(Value::Number(number))) => {
                 Ok(Value::Number(number.square_root()))
             }

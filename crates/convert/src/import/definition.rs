@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer};
 use super::graph::Node;
 use super::interpret::{Arguments, Interpreter, Source, Value};
 use super::number::Number;
-use super::task::Work;
+use super::task::{MAX_SCORED, Purpose, Shape, Work};
 use super::{Imported, is_reserved, unused_name};
 
 /// The most workloads that become cases.
@@ -254,8 +254,7 @@ fn read(
             ));
         }
         // A node of its own, because two outputs may be the same one.
-        let index = (0..own.len()).map(|axis| format!("${axis}")).collect();
-        let made = interpreter.graph.view(node, own, index);
+        let made = interpreter.graph.copy(node);
         interpreter.graph.entries[made].dtype = dtype(file, name, &declared.dtype)?;
         outputs.push((unused_name(name, &taken), made));
     }
@@ -282,6 +281,17 @@ fn read(
         ));
         shapes.truncate(MAX_WORKLOADS);
     }
+    let count = shapes.len();
+    let shapes = shapes.into_iter().enumerate().map(|(at, dims)| Shape {
+        dims,
+        purpose: match at {
+            0 => Purpose::Score,
+            at if at + 1 == count && count > 2 => Purpose::Holdout,
+            at if at < MAX_SCORED => Purpose::Score,
+            _ => Purpose::Check,
+        },
+    });
+    let shapes = shapes.collect();
     notes.append(&mut interpreter.notes);
     let graph = std::mem::take(&mut interpreter.graph);
     let name = definition.name.clone();

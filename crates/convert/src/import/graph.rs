@@ -123,6 +123,13 @@ impl Graph {
         )
     }
 
+    /// Another node with the same elements.
+    pub fn copy(&mut self, node: NodeId) -> NodeId {
+        let shape = self.shape(node).to_vec();
+        let index = (0..shape.len()).map(|axis| format!("${axis}")).collect();
+        self.view(node, shape, index)
+    }
+
     pub fn guarded(
         &mut self,
         source: NodeId,

@@ -112,6 +112,15 @@ pub(super) fn named(node: Node<'_>, only_named: bool) -> Vec<Node<'_>> {
         .collect()
 }
 
+/// Returns true for a method that changes values of a tensor and no shape, so that it says nothing about an input
+/// whose values are drawn.
+pub(super) fn is_in_place(name: &str) -> bool {
+    let known = [
+        "uniform_", "normal_", "clamp_", "mul_", "div_", "add_", "sub_", "abs_",
+    ];
+    known.contains(&name)
+}
+
 /// The values of names.
 pub(super) type Scope<'s> = BTreeMap<String, Value<'s>>;
 
@@ -308,7 +317,19 @@ impl<'s> Interpreter<'s> {
         let name = attribute.map_or("", |node| self.source.of(node));
         match name {
             // Values are drawn by Kernelwright.
-            "uniform_" | "normal_" | "manual_seed" | "eval" | "cuda" => Ok(()),
+            "uniform_" | "normal_" | "manual_seed" | "seed" | "eval" | "cuda" => Ok(()),
+            "copy_" => {
+                let object = function.and_then(|node| node.child_by_field_name("object"));
+                let arguments = self.arguments(call, scope)?;
+                match (object, arguments.positional.first()) {
+                    (Some(object), Some(value)) => match self.expression(object, scope)? {
+                        Value::Tensor(tensor) => self.overwrite(call, tensor, value),
+                        _ => Err(self.unknown(call, "a call")),
+                    },
+                    _ => Err(self.unknown(call, "a call")),
+                }
+            }
+            _ if self.is_making_inputs && is_in_place(name) => Ok(()),
             _ if name.ends_with('_') => Err(self.refuse(
                 call,
                 format!("{name} changes a tensor in place"),
@@ -395,13 +416,8 @@ impl<'s> Interpreter<'s> {
                 }
                 self.objects[at].insert(name.to_owned(), value);
             }
-            _ => {
-                return Err(self.refuse(
-                    target,
-                    "elements of a tensor are assigned",
-                    "build the tensor with torch.where or torch.cat",
-                ));
-            }
+            "subscript" => return self.assign_elements(target, value, scope),
+            _ => return Err(self.unknown(target, "an assignment")),
         }
         Ok(())
     }

@@ -5,9 +5,8 @@ use std::collections::BTreeSet;
 use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 
-use super::graph::{Node, NodeId};
 use super::interpret::{Arguments, Interpreter, Source, Value, named};
-use super::task::Work;
+use super::task::{Purpose, Shape, Work};
 use super::{Imported, is_reserved, unused_name};
 
 /// Reads a problem.
@@ -74,7 +73,9 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
             .cloned()
             .unwrap_or_else(|| format!("input{at}"));
         positional.push(match value {
-            Value::Tensor(tensor) => Value::Tensor(input(&mut interpreter, tensor, &name)),
+            Value::Tensor(tensor) => {
+                Value::Tensor(interpreter.make_input(tensor, &name, "get_inputs"))
+            }
             other => other,
         });
     }
@@ -90,7 +91,7 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
     let mut outputs = Vec::new();
     let answers = all_of(answer);
     let several = answers.len() > 1;
-    name_inputs(&mut interpreter, &mut taken);
+    interpreter.name_inputs(&mut taken);
     for (at, value) in answers.into_iter().enumerate() {
         let Value::Tensor(tensor) = value else {
             return Err(interpreter.refuse(
@@ -116,7 +117,10 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
         origin: "KernelBench",
         graph,
         outputs,
-        shapes: vec![dims.clone()],
+        shapes: vec![Shape {
+            dims: dims.clone(),
+            purpose: Purpose::Score,
+        }],
         dims,
         notes,
     }
@@ -146,39 +150,6 @@ fn forward_parameters(interpreter: &Interpreter<'_>, model: tree_sitter::Node<'_
             _ => parameter.child_by_field_name("name"),
         });
     names.map(|name| source.of(name).to_owned()).collect()
-}
-
-/// The input of the task for a tensor that `get_inputs` makes.
-fn input(interpreter: &mut Interpreter<'_>, tensor: NodeId, name: &str) -> NodeId {
-    let node = if interpreter.drawn.contains(&tensor) {
-        tensor
-    } else {
-        let (shape, dtype) = (
-            interpreter.graph.shape(tensor).to_vec(),
-            interpreter.graph.dtype(tensor),
-        );
-        let note = format!("the values of {name} are drawn, and not computed as get_inputs does");
-        interpreter.notes.insert(note);
-        let made = interpreter
-            .graph
-            .add(Node::Input(String::new()), shape, dtype);
-        interpreter.drawn.push(made);
-        made
-    };
-    if let Node::Input(own) = &mut interpreter.graph.entries[node].node {
-        name.clone_into(own);
-    }
-    node
-}
-
-/// Gives every input a name of its own.
-fn name_inputs(interpreter: &mut Interpreter<'_>, taken: &mut BTreeSet<String>) {
-    for entry in &mut interpreter.graph.entries {
-        if let Node::Input(own) = &mut entry.node {
-            *own = unused_name(own, taken);
-            taken.insert(own.clone());
-        }
-    }
 }
 
 /// The values of a list or tuple, or a single value.

@@ -7,7 +7,7 @@ use tree_sitter::Node;
 
 use super::functions;
 use super::graph::{Node as GraphNode, NodeId, Reduction};
-use super::interpret::{Arguments, Interpreter, Value};
+use super::interpret::{Arguments, Interpreter, Value, is_in_place};
 use super::number::Number;
 
 impl<'s> Interpreter<'s> {
@@ -20,6 +20,14 @@ impl<'s> Interpreter<'s> {
         if let Some(problem) = self.refused_operation(node, name) {
             return Err(problem);
         }
+        let out = arguments.named.iter().find(|(name, _)| name == "out");
+        if let Some((_, Value::Tensor(buffer))) = out {
+            let mut others = arguments.clone();
+            others.named.retain(|(name, _)| name != "out");
+            let value = self.operation(node, name, &others)?;
+            self.overwrite(node, *buffer, &value)?;
+            return Ok(Value::Tensor(*buffer));
+        }
         if ["cat", "concat", "stack"].contains(&name) {
             return self.join(node, name == "stack", arguments);
         }
@@ -30,6 +38,9 @@ impl<'s> Interpreter<'s> {
         let Some(x) = first.and_then(|value| self.tensor(&value)) else {
             return Err(self.unknown(node, "an operation"));
         };
+        if self.is_making_inputs && is_in_place(name) {
+            return Ok(Value::Tensor(x));
+        }
         if let Some(function) = functions::unary(name)
             && !(name == "gelu"
                 && matches!(arguments.get(1, "approximate"), Some(Value::Text(text)) if text == "tanh"))
@@ -394,10 +405,22 @@ impl<'s> Interpreter<'s> {
                 Value::Type(dtype) if name == "dtype" => Some(*dtype),
                 _ => None,
             });
+        let like = match arguments.get(0, "input") {
+            Some(Value::Tensor(other)) if name.ends_with("_like") => Some(*other),
+            _ => None,
+        };
+        let dtype = dtype.or(like.map(|other| self.graph.dtype(other)));
         let dtype = dtype.unwrap_or(Dtype::F32);
-        let extents = match arguments.positional.as_slice() {
-            [Value::List(extents)] => extents.clone(),
-            other => other.to_vec(),
+        let size = arguments.named.iter().find(|(name, _)| name == "size");
+        let extents = match (arguments.positional.as_slice(), size, like) {
+            (_, _, Some(other)) => {
+                let shape = self.graph.shape(other).iter().cloned();
+                shape.map(Value::Number).collect()
+            }
+            ([Value::List(extents), ..], _, _) | ([], Some((_, Value::List(extents))), _) => {
+                extents.clone()
+            }
+            (other, _, _) => other.to_vec(),
         };
         let extents = extents.iter().map(|value| match value {
             Value::Number(number) if number.whole => Some(number.clone()),
@@ -405,7 +428,7 @@ impl<'s> Interpreter<'s> {
         });
         let shape = extents.collect::<Option<Vec<_>>>();
         Ok(Some(match name {
-            "rand" | "randn" | "empty" => {
+            "rand" | "randn" | "empty" | "empty_like" => {
                 let Some(shape) = shape else {
                     return Err(self.unknown(node, "the shape of a tensor"));
                 };
@@ -416,11 +439,18 @@ impl<'s> Interpreter<'s> {
                 self.drawn.push(made);
                 Value::Tensor(made)
             }
-            "zeros" | "ones" => {
+            "zeros" | "ones" | "full" | "zeros_like" | "ones_like" | "full_like" => {
                 let Some(shape) = shape else {
                     return Err(self.unknown(node, "the shape of a tensor"));
                 };
-                let value = Number::real(if name == "ones" { 1.0 } else { 0.0 });
+                let value = match name {
+                    "full" | "full_like" => self.number(arguments, 1, "fill_value", f64::NAN),
+                    "ones" | "ones_like" => Number::real(1.0),
+                    _ => Number::real(0.0),
+                };
+                if value.value.is_nan() {
+                    return Err(self.unknown(node, "the value of a tensor"));
+                }
                 Value::Tensor(self.graph.constant(value, shape, dtype))
             }
             "tensor" => match arguments.positional.first() {

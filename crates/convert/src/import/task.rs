@@ -14,6 +14,8 @@ use super::number::{evaluate, product, words};
 
 /// Elements of all nodes together that an added shape may have.
 const MOST_ELEMENTS: i64 = 1 << 22;
+/// The most shapes of a source that are scored.
+pub(super) const MAX_SCORED: usize = 4;
 /// Odd extents by the number of dims that vary.
 const ODD: [&[i64]; 4] = [&[1009], &[37, 97], &[5, 33, 65], &[3, 5, 17, 33]];
 
@@ -28,9 +30,23 @@ pub(super) struct Work<'a> {
     pub outputs: Vec<(String, NodeId)>,
     /// Every dim with its value in the imported shape.
     pub dims: Bindings,
-    /// Shapes of the source; the first one is scored. With one only, others are added.
-    pub shapes: Vec<Bindings>,
+    /// Shapes of the source, the one that `dims` has first.
+    pub shapes: Vec<Shape>,
     pub notes: BTreeSet<String>,
+}
+
+/// A shape of the source.
+pub(super) struct Shape {
+    pub dims: Bindings,
+    pub purpose: Purpose,
+}
+
+/// The uses of a shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Score,
+    Check,
+    Holdout,
 }
 
 struct Case {
@@ -72,6 +88,7 @@ impl Work<'_> {
             }
         }
         self.fix_dims(&inputs);
+        self.leave_out_shapes();
         let names = self.dims.keys().cloned().collect::<BTreeSet<_>>();
         let mut files = BTreeMap::new();
         for (style, file) in [
@@ -148,6 +165,26 @@ impl Work<'_> {
         self.graph.pinned.extend(others.cloned());
     }
 
+    /// Leaves out shapes with another value of a fixed dim.
+    fn leave_out_shapes(&mut self) {
+        let (pinned, dims) = (&self.graph.pinned, &self.dims);
+        let differing = |shape: &Shape| {
+            let pairs = shape.dims.iter();
+            let mut other = pairs
+                .filter(|(name, value)| pinned.contains(*name) && dims.get(*name) != Some(*value));
+            other.next().map(|(name, _)| name.clone())
+        };
+        let names = self.shapes.iter().filter_map(differing).collect::<Vec<_>>();
+        if let Some(name) = names.first() {
+            self.notes.insert(format!(
+                "left out: {} shapes with another {name} than {}, because the translation rests on its value",
+                names.len(),
+                dims[name]
+            ));
+        }
+        self.shapes.retain(|shape| differing(shape).is_none());
+    }
+
     fn free(&self) -> impl Iterator<Item = (&String, &i64)> {
         self.dims
             .iter()
@@ -205,13 +242,12 @@ impl Work<'_> {
             }
         };
         for (at, shape) in self.shapes.iter().enumerate() {
-            let uses = match (at, self.shapes.len()) {
-                (0, _) => r#""check", "score""#,
-                (at, count) if at + 1 == count && count > 2 => r#""holdout""#,
-                (at, _) if at < 4 => r#""check", "score""#,
-                _ => r#""check""#,
+            let uses = match shape.purpose {
+                Purpose::Score => r#""check", "score""#,
+                Purpose::Check => r#""check""#,
+                Purpose::Holdout => r#""holdout""#,
             };
-            add(&format!("imported-{}", at + 1), uses, shape.clone());
+            add(&format!("imported-{}", at + 1), uses, shape.dims.clone());
         }
         let free = self.free().collect::<Vec<_>>();
         let odd = ODD[free.len().clamp(1, ODD.len()) - 1];
@@ -221,7 +257,7 @@ impl Work<'_> {
                 let most = self
                     .shapes
                     .iter()
-                    .filter_map(|shape| shape.get(*name))
+                    .filter_map(|shape| shape.dims.get(*name))
                     .max()
                     .unwrap_or(scored);
                 dims.insert(

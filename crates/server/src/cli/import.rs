@@ -27,4 +27,6 @@ pub enum ImportFormat {
     Kernelbench,
     /// JSON files of Definitions, with workloads beside them in JSON lines, as in FlashInfer-Bench.
     FlashinferBench,
+    /// Folders with task.yml and reference.py, as in GPU MODE.
+    GpuMode,
 }

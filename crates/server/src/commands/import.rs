@@ -2,10 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use convert::import::{Imported, definition_name, import_definition, import_kernelbench};
+use convert::import::{
+    Imported, definition_name, gpu_mode_reference, import_definition, import_gpu_mode,
+    import_kernelbench,
+};
 use domain::problem::{Problem, Problems};
 use domain::task::{Bundle, Task};
 use serde::Serialize;
@@ -34,6 +37,7 @@ pub(super) fn import(args: &ImportArgs) -> Ending {
     let read = match args.format {
         ImportFormat::Kernelbench => read_kernelbench(&files),
         ImportFormat::FlashinferBench => read_definitions(&files),
+        ImportFormat::GpuMode => read_gpu_mode(&files),
     };
     if read.is_empty() {
         let message = format!(
@@ -110,9 +114,11 @@ fn read_files(path: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
             }
             continue;
         }
-        let known = path
-            .extension()
-            .is_some_and(|ending| ["py", "json", "jsonl"].iter().any(|known| ending == *known));
+        let known = path.extension().is_some_and(|ending| {
+            ["py", "json", "jsonl", "yml"]
+                .iter()
+                .any(|known| ending == *known)
+        });
         if known {
             let text = String::from_utf8(fs::read(&path).with_context(doing)?);
             texts.insert(
@@ -183,6 +189,54 @@ fn read_definitions(files: &BTreeMap<PathBuf, String>) -> Read {
         read.push((file, result));
     }
     read
+}
+
+fn read_gpu_mode(files: &BTreeMap<PathBuf, String>) -> Read {
+    let problems = files
+        .iter()
+        .filter(|(path, _)| path.file_name().is_some_and(|name| name == "task.yml"));
+    let read = problems.map(|(path, text)| {
+        let file = path.display().to_string();
+        let result = gpu_mode_reference(&file, text).and_then(|source| {
+            let (reference, text_of_it) = beside(files, path, &source)?;
+            let folder = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let folder = folder
+                .parent()
+                .and_then(Path::file_name)
+                .unwrap_or_default();
+            let name = task_name(&folder.to_string_lossy());
+            import_gpu_mode(&file, text, &reference, &text_of_it, &name)
+        });
+        (file, result)
+    });
+    read.collect()
+}
+
+/// The name and text of a file that another one names by its path in the same folder or below.
+fn beside(
+    files: &BTreeMap<PathBuf, String>,
+    file: &Path,
+    named: &str,
+) -> Result<(String, String), Problems> {
+    let inside = Path::new(named)
+        .components()
+        .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+    let path = file.with_file_name(named);
+    // A problem that is named by its own file has no other files in the list.
+    let read = || {
+        files
+            .get(&path)
+            .cloned()
+            .or_else(|| fs::read_to_string(&path).ok())
+    };
+    match inside.then(read).flatten() {
+        Some(text) => Ok((path.display().to_string(), text)),
+        None => {
+            let message = format!("it names the file {named}, which is no text in its folder");
+            let fix = "copy the file into the folder, and name it by its path there";
+            Err(Problem::whole(&file.display().to_string(), message, fix).into())
+        }
+    }
 }
 
 /// A name as that of a folder.

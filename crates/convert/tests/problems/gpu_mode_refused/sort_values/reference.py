@@ -1,0 +1,9 @@
+import torch
+
+
+def generate_input(size: int, seed: int):
+    return torch.randn(size)
+
+
+def ref_kernel(data):
+    return torch.sort(data)[0]
