@@ -293,6 +293,25 @@ fn a_dim_varies_where_the_translation_does_not_rest_on_its_value() {
 }
 
 #[test]
+fn the_scale_of_an_error_is_computed_with_reals() {
+    for body in [
+        "torch.sin(x)",
+        "torch.nn.functional.softplus(x)",
+        "torch.nn.functional.tanhshrink(x)",
+    ] {
+        let imported = with_forward(&format!("return {body} * y")).unwrap();
+        // `fabs` of an integer has several overloads.
+        let reference = &imported.files["reference.cu"];
+        assert!(
+            !["fabs(1)", "fabs(2)"]
+                .iter()
+                .any(|call| reference.contains(call)),
+            "{reference}"
+        );
+    }
+}
+
+#[test]
 fn a_definition_has_the_shapes_of_its_workloads() {
     let gemm = definition("gemm_n48_k64").unwrap();
     let task = load(&gemm);

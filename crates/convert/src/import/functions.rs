@@ -31,8 +31,8 @@ functions! {
     RSQRT "rsqrt": "real_t(1) / sqrt($a)", slope!("0.5 * $z * $z * $z");
     SQUARE "square": "$a * $a", slope!("2 * $a");
     RECIPROCAL "reciprocal": "real_t(1) / $a", slope!("$z * $z");
-    SIN "sin": "sin($a)", slope!("1");
-    COS "cos": "cos($a)", slope!("1");
+    SIN "sin": "sin($a)", slope!("1.0");
+    COS "cos": "cos($a)", slope!("1.0");
     TANH "tanh": "tanh($a)", slope!("1 - $z * $z");
     ERF "erf": "erf($a)", slope!("1.1283791670955126 * exp(-$a * $a)");
     // Its exponential is infinite in `f32` where the value is subnormal.
@@ -43,16 +43,16 @@ functions! {
     GELU_TANH "gelu_tanh": "real_t(0.5) * $a * (real_t(1) + tanh(real_t(0.7978845608028654) * ($a + real_t(0.044715) * $a * $a * $a)))", slope!("1.2");
     SILU "silu": "$a / (real_t(1) + exp(-$a))", slope!("1.1");
     MISH "mish": "$a * tanh($a > real_t(20) ? $a : log1p(exp($a)))", slope!("1.1");
-    SOFTPLUS "softplus": "$a > real_t(20) ? $a : log1p(exp($a))", slope!("1");
-    SOFTSIGN "softsign": "$a / (real_t(1) + fabs($a))", slope!("1");
+    SOFTPLUS "softplus": "$a > real_t(20) ? $a : log1p(exp($a))", slope!("1.0");
+    SOFTSIGN "softsign": "$a / (real_t(1) + fabs($a))", slope!("1.0");
     SELU "selu": "real_t(1.0507009873554805) * ($a > real_t(0) ? $a : real_t(1.6732632423543772) * expm1($a))", slope!("1.8");
     ELU "elu": "$a > real_t(0) ? $a : $b * expm1($a)", "fmax(fabs($z), fmax(1.0, fabs($b)) * $A)";
     LEAKY_RELU "leaky_relu": "$a > real_t(0) ? $a : $b * $a", "fmax(1.0, fabs($b)) * $A";
     CLAMP "clamp": "fmin(fmax($a, $b), $c)", "$A";
-    HARDSIGMOID "hardsigmoid": "fmin(fmax($a / real_t(6) + real_t(0.5), real_t(0)), real_t(1))", slope!("1");
+    HARDSIGMOID "hardsigmoid": "fmin(fmax($a / real_t(6) + real_t(0.5), real_t(0)), real_t(1))", slope!("1.0");
     HARDSWISH "hardswish": "$a * fmin(fmax($a + real_t(3), real_t(0)), real_t(6)) / real_t(6)", slope!("1.5");
-    LOGSIGMOID "logsigmoid": "fmin($a, real_t(0)) - log1p(exp(-fabs($a)))", slope!("1");
-    TANHSHRINK "tanhshrink": "$a - tanh($a)", slope!("2");
+    LOGSIGMOID "logsigmoid": "fmin($a, real_t(0)) - log1p(exp(-fabs($a)))", slope!("1.0");
+    TANHSHRINK "tanhshrink": "$a - tanh($a)", slope!("2.0");
     ADD "add": "$a + $b", "$A + $B";
     SUBTRACT "sub": "$a - $b", "$A + $B";
     MULTIPLY "mul": "$a * $b", "fmax(fabs($a) * $B, fabs($b) * $A)";
