@@ -20,9 +20,11 @@ fn main() -> Result<()> {
         ("kernelbench", "kernelbench"),
         ("flashinfer-bench", "definitions"),
         ("gpu-mode", "gpu_mode"),
+        ("kernel-tuner", "kernel_tuner"),
         ("kernelbench", "admission"),
         ("kernelbench", "refused"),
         ("gpu-mode", "gpu_mode_refused"),
+        ("kernel-tuner", "kernel_tuner_refused"),
     ] {
         let (path, to) = (problems.join(name), folder.path().join(name));
         let (path, to) = (path.to_string_lossy(), to.to_string_lossy());

@@ -2,7 +2,8 @@
 //!
 //! The Python of a problem is read and not run: its operations on tensors become a graph, and the graph becomes a
 //! reference in `f64` with the scale of its errors, a second one that sums in the opposite order, and a plain
-//! baseline in `f32`. What the graph cannot express is refused with its line.
+//! baseline in `f32`. What the graph cannot express is refused with its line. A script of Kernel Tuner brings its own
+//! kernel, which becomes the baseline.
 
 mod call;
 mod contract;
@@ -13,9 +14,11 @@ mod functions;
 mod gpu_mode;
 mod graph;
 mod interpret;
+mod kernel_tuner;
 mod kernelbench;
 mod layers;
 mod number;
+mod numpy;
 mod operations;
 mod rearrange;
 mod reduce;
@@ -27,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub use definition::{definition_name, import_definition};
 pub use gpu_mode::{gpu_mode_reference, import_gpu_mode};
+pub use kernel_tuner::import_kernel_tuner;
 pub use kernelbench::import_kernelbench;
 
 /// The files of an imported task.

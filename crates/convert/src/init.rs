@@ -13,11 +13,14 @@ mod expand;
 mod launches;
 mod shape;
 mod source;
+mod stated;
 mod task_file;
 
 use std::collections::BTreeMap;
 
 use domain::problem::{Problem, Problems};
+
+pub(crate) use stated::{Stated, StatedArgument, StatedTask, create, parameters_of};
 
 pub use answers::{Answers, DimAnswer, TensorAnswer, parse_list};
 

@@ -6,7 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use convert::import::{
-    Imported, gpu_mode_reference, import_definition, import_gpu_mode, import_kernelbench,
+    Imported, gpu_mode_reference, import_definition, import_gpu_mode, import_kernel_tuner,
+    import_kernelbench,
 };
 use domain::task::{Bundle, CasePurpose, Task};
 
@@ -109,6 +110,135 @@ fn a_problem_of_gpu_mode_has_the_shapes_of_its_tests_and_benchmarks() {
         assert!(
             notes.contains("left out") && notes.contains(note),
             "{name}: {notes}"
+        );
+    }
+}
+
+fn kernel_tuner(folder: &str, name: &str) -> Result<Imported, String> {
+    let file = format!("{name}.py");
+    let text = fs::read_to_string(problems(folder).join(&file)).unwrap();
+    let kernels = fs::read_dir(problems(folder))
+        .unwrap()
+        .map(|entry| entry.unwrap());
+    let kernels = kernels.map(|entry| {
+        let text = fs::read_to_string(entry.path()).unwrap();
+        (entry.file_name().to_string_lossy().into_owned(), text)
+    });
+    import_kernel_tuner(&file, &text, name, &kernels.collect())
+        .map_err(|problems| problems.to_string())
+}
+
+#[test]
+fn a_script_of_kernel_tuner_becomes_a_task_with_its_kernel_and_tunables() {
+    for (name, dims, tunables) in [
+        ("vector_add", vec!["size"], vec![("block_size_x", 32, 8)]),
+        (
+            "tiled_matmul",
+            vec!["problem_size_x", "problem_size_y"],
+            vec![
+                ("block_size_x", 8, 3),
+                ("block_size_y", 8, 3),
+                ("rows_per_thread", 1, 3),
+            ],
+        ),
+        ("row_sums", vec!["columns"], vec![("block_size_x", 32, 4)]),
+        (
+            "saxpy",
+            vec!["n"],
+            vec![("block_size_x", 64, 3), ("per_thread", 1, 3)],
+        ),
+        (
+            "stencil",
+            vec!["height", "width"],
+            vec![("block_size_x", 16, 2), ("block_size_y", 2, 3)],
+        ),
+        (
+            "row_maxima",
+            vec!["columns", "rows"],
+            vec![("block_size_x", 32, 3)],
+        ),
+    ] {
+        let imported =
+            kernel_tuner("kernel_tuner", name).unwrap_or_else(|problem| panic!("{problem}"));
+        let task = load(&imported);
+        assert_eq!(task.free_dims.keys().collect::<Vec<_>>(), dims, "{name}");
+        let baseline =
+            domain::candidate::KernelSource::parse("baseline.cu", &imported.files["baseline.cu"]);
+        let baseline = baseline.unwrap_or_else(|problems| panic!("{name}: {problems}"));
+        let found = baseline.plan().tunables.iter();
+        let found = found.map(|(name, own)| (name.as_str(), own.value, own.choices.len()));
+        assert_eq!(found.collect::<Vec<_>>(), tunables, "{name}");
+        let reference = &imported.files["reference.cu"];
+        assert!(
+            !reference.contains("#error"),
+            "{name}: {:?}",
+            imported.notes
+        );
+    }
+    // A configuration that breaks a restriction does not compile.
+    let matmul = kernel_tuner("kernel_tuner", "tiled_matmul").unwrap();
+    let restricted = "#if !(((block_size_x * block_size_y) >= 64))";
+    assert!(
+        matmul.files["baseline.cu"].contains(restricted),
+        "{}",
+        matmul.files["baseline.cu"]
+    );
+}
+
+#[test]
+fn a_script_without_an_answer_leaves_the_reference_to_be_written() {
+    let imported = kernel_tuner("kernel_tuner_open", "no_answer").unwrap();
+    load(&imported);
+    assert!(imported.files["reference.cu"].contains("#error"));
+    let notes = imported.notes.join("\n");
+    assert!(
+        notes.contains(
+            "the script states no answer: write the right answer into reference.cu, line"
+        ),
+        "{notes}"
+    );
+}
+
+#[test]
+fn a_refused_script_names_its_line_and_the_reason() {
+    for (name, place, reason) in [
+        ("constant_memory", ":14:", "cmem_args fills memory by name"),
+        (
+            "in_a_loop",
+            ":1:1",
+            "no call of tune_kernel that is always made",
+        ),
+        (
+            "missing_file",
+            ":14:22",
+            "names the file halve.cu, which is not beside",
+        ),
+        (
+            "no_configuration",
+            ":14:37",
+            "no configuration that meets all restrictions",
+        ),
+        ("opencl", ":14:22", "is no CUDA"),
+        (
+            "texts_as_values",
+            ":14:37",
+            "has values of layout that are no integers",
+        ),
+        (
+            "too_few_arguments",
+            " (kernel):2: ",
+            "has 3 parameters and the script passes 2",
+        ),
+        (
+            "unknown_value",
+            ":14:9",
+            "a name is not understood: load_sizes",
+        ),
+    ] {
+        let problem = kernel_tuner("kernel_tuner_refused", name).unwrap_err();
+        assert!(
+            problem.contains(place) && problem.contains(reason),
+            "{name}: {problem}"
         );
     }
 }

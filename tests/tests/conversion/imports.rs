@@ -49,16 +49,17 @@ fn problems_of_kernelbench_agree_with_answers_by_hand_and_are_admitted() -> Resu
 }
 
 #[test]
-fn definitions_and_problems_of_gpu_mode_agree_with_answers_by_hand_and_are_admitted() -> Result<()>
-{
+fn problems_of_all_other_formats_agree_with_answers_by_hand_and_are_admitted() -> Result<()> {
     let folder = tempfile::tempdir()?;
     import("flashinfer-bench", "definitions", folder.path())?;
     import("gpu-mode", "gpu_mode", folder.path())?;
+    import("kernel-tuner", "kernel_tuner", folder.path())?;
     [
         "silu_and_mul_d64",
         "gqa_prefill_h4_kv2_d32",
         "rotary_embedding",
         "conv2d_valid",
+        "tiled_matmul",
     ]
     .iter()
     .try_for_each(|name| admit(name, folder.path()))
@@ -78,6 +79,11 @@ fn an_import_counts_what_came_in_and_leaves_nothing_of_what_did_not() -> Result<
             "gpu-mode",
             "gpu_mode_refused",
             "0 of 5 problems imported, 5 refused",
+        ),
+        (
+            "kernel-tuner",
+            "kernel_tuner_refused",
+            "0 of 8 problems imported, 8 refused",
         ),
     ] {
         let path = lab::repository()

@@ -262,6 +262,18 @@ impl<'s> Interpreter<'s> {
                 Ok(Value::Number(Number::real(sign * f64::INFINITY)))
             }
             ("builtin.tuple" | "builtin.list", Some(value @ Value::List(_))) => Ok(value.clone()),
+            ("builtin.dict" | "collections.OrderedDict", _) => self.dictionary(node, arguments),
+            ("builtin.open", Some(Value::Text(file))) => Ok(Value::Path(format!("file {file}"))),
+            _ if path.starts_with("file ") && path.ends_with(".read") => {
+                let file = &path[5..path.len() - 5];
+                match self.files.get(file) {
+                    Some(text) => Ok(Value::Text(text.clone())),
+                    None => Err(self.unknown(node, "a file that is not beside the source")),
+                }
+            }
+            _ if self.is_numpy && path.starts_with("numpy.") => {
+                self.call_numpy(node, &path["numpy.".len()..], arguments)
+            }
             // What chooses values and devices says nothing about shapes.
             ("torch.Generator", _) => Ok(Value::Path("generator".to_owned())),
             ("torch.device", _) => Ok(Value::None),

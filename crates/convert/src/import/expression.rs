@@ -50,9 +50,11 @@ impl<'s> Interpreter<'s> {
                 Ok(value) => Ok(Value::Number(Number::real(value))),
                 Err(_) => Err(self.unknown(node, "a number")),
             },
-            "string" | "concatenated_string" => {
-                let inner = text.trim_matches(|c| c == '"' || c == '\'');
-                Ok(Value::Text(inner.to_owned()))
+            "string" => self.string(node).map(Value::Text),
+            "concatenated_string" => {
+                let parts = named(node, true).into_iter();
+                let parts = parts.map(|part| self.string(part));
+                Ok(Value::Text(parts.collect::<Result<String, _>>()?))
             }
             "identifier" => {
                 let known = scope.get(text).or_else(|| self.globals.get(text)).cloned();
@@ -191,6 +193,43 @@ impl<'s> Interpreter<'s> {
             }
             _ => Err(self.unknown(node, "an expression")),
         }
+    }
+
+    /// The text of a string literal.
+    fn string(&self, node: Node<'s>) -> Result<String, Problem> {
+        let text = self.source.of(node);
+        let quote = text.find(['"', '\'']).unwrap_or(0);
+        let (prefix, quoted) = text.split_at(quote);
+        let three = ["\"\"\"", "'''"]
+            .iter()
+            .any(|mark| quoted.starts_with(mark));
+        let width = if three { 3 } else { 1 };
+        let inner = quoted.get(width..quoted.len().saturating_sub(width));
+        let prefix = prefix.to_ascii_lowercase();
+        let has_values = prefix.contains('f') && inner.is_some_and(|inner| inner.contains('{'));
+        let Some(inner) = inner.filter(|_| !has_values) else {
+            return Err(self.unknown(node, "a text with values in it"));
+        };
+        if prefix.contains('r') || !inner.contains('\\') {
+            return Ok(inner.to_owned());
+        }
+        let mut plain = String::with_capacity(inner.len());
+        let mut characters = inner.chars();
+        while let Some(character) = characters.next() {
+            if character != '\\' {
+                plain.push(character);
+                continue;
+            }
+            match characters.next() {
+                Some('\n') => {}
+                Some('n') => plain.push('\n'),
+                Some('t') => plain.push('\t'),
+                Some(kept @ ('\\' | '"' | '\'')) => plain.push(kept),
+                Some(other) => plain.extend(['\\', other]),
+                None => plain.push('\\'),
+            }
+        }
+        Ok(plain)
     }
 
     pub fn slice(&mut self, node: Node<'s>, scope: &mut Scope<'s>) -> Result<Value<'s>, Problem> {
@@ -425,6 +464,9 @@ impl<'s> Interpreter<'s> {
 
 /// A function of Python that has a meaning here.
 fn builtin<'s>(name: &str) -> Option<Value<'s>> {
-    let known = ["range", "len", "float", "int", "tuple", "list"].contains(&name);
+    let known = [
+        "range", "len", "float", "int", "tuple", "list", "dict", "open",
+    ]
+    .contains(&name);
     known.then(|| Value::Path(format!("builtin.{name}")))
 }

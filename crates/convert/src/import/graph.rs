@@ -327,6 +327,42 @@ impl Graph {
         index.extend((shape.len() - back..shape.len()).map(|axis| format!("${axis}")));
         Some(self.view(node, shape, index))
     }
+
+    /// The nodes that some nodes depend on, and these themselves.
+    pub fn reachable(&self, from: impl Iterator<Item = NodeId>) -> BTreeSet<NodeId> {
+        let mut seen = BTreeSet::new();
+        let mut open = from.collect::<Vec<_>>();
+        while let Some(node) = open.pop() {
+            if seen.insert(node) {
+                match &self.entries[node].node {
+                    Node::Input(_) | Node::Constant(_) => {}
+                    Node::Map { operands, .. } => open.extend(operands),
+                    Node::View { source, .. } => open.push(*source),
+                    Node::Reduce { inner, .. } => open.push(*inner),
+                }
+            }
+        }
+        seen
+    }
+
+    /// The number of terms summed for an element of some nodes: the largest of all sums.
+    pub fn terms(&self, from: impl Iterator<Item = NodeId>) -> String {
+        let mut counts = BTreeSet::new();
+        for node in self.reachable(from) {
+            let entry = &self.entries[node];
+            if let Node::Reduce {
+                reduction: Reduction::Sum | Reduction::Product,
+                inner,
+            } = entry.node
+            {
+                counts.insert(product(&self.shape(inner)[entry.shape.len()..]).text);
+            }
+        }
+        let all = counts
+            .into_iter()
+            .reduce(|one, other| format!("max({one}, {other})"));
+        all.unwrap_or_else(|| "1".to_owned())
+    }
 }
 
 /// The type in which two types meet.

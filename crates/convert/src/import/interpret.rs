@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use domain::dtype::Dtype;
+use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 use tree_sitter::{Node, Parser, Tree};
 
@@ -137,6 +138,12 @@ pub(super) struct Interpreter<'s> {
     pub notes: BTreeSet<String>,
     /// True while the source makes its inputs, whose types conversions choose.
     pub is_making_inputs: bool,
+    /// True if the source computes with numpy, whose names mean something else in part.
+    pub is_numpy: bool,
+    /// Texts beside the source, by path.
+    pub files: BTreeMap<String, String>,
+    /// Dims that variables of a script became.
+    pub dims: Bindings,
     /// The number of calls that are nested.
     pub depth: usize,
 }
@@ -152,6 +159,9 @@ impl<'s> Interpreter<'s> {
             drawn: Vec::new(),
             notes: BTreeSet::new(),
             is_making_inputs: false,
+            is_numpy: false,
+            files: BTreeMap::new(),
+            dims: Bindings::new(),
             depth: 0,
         }
     }
@@ -234,7 +244,7 @@ impl<'s> Interpreter<'s> {
     }
 
     /// Carries out a statement; the value of a `return`.
-    fn statement(
+    pub fn statement(
         &mut self,
         node: Node<'s>,
         scope: &mut Scope<'s>,

@@ -99,6 +99,10 @@ impl Number {
         let text = match (operator, whole) {
             ("+", true) if b == 0.0 && other.is_literal() => self.text.clone(),
             ("-", true) if b == 0.0 && other.is_literal() => self.text.clone(),
+            ("-", true) if self.without_term(&other.text).is_some() => self
+                .without_term(&other.text)
+                .unwrap_or_default()
+                .to_owned(),
             ("*" | "//", true) if other.text == "1" => self.text.clone(),
             ("*", true) if self.text == "1" => other.text.clone(),
             ("//", true) if self.text == other.text => "1".to_owned(),
@@ -109,6 +113,13 @@ impl Number {
             _ => format!("({} {operator} {})", self.as_double(), other.as_double()),
         };
         Some(Self { text, value, whole })
+    }
+
+    /// The first term of a sum whose second term is a text.
+    fn without_term(&self, term: &str) -> Option<&str> {
+        let inner = self.text.strip_prefix('(')?.strip_suffix(')')?;
+        let rest = inner.strip_suffix(term)?.strip_suffix(" + ")?;
+        (!rest.contains(['(', ' '])).then_some(rest)
     }
 
     #[expect(

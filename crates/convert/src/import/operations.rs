@@ -17,6 +17,14 @@ impl<'s> Interpreter<'s> {
         name: &str,
         arguments: &Arguments<'s>,
     ) -> Result<Value<'s>, Problem> {
+        let translated;
+        let (name, arguments) = if self.is_numpy {
+            let (own, list) = self.translate_numpy(node, name, arguments)?;
+            translated = list;
+            (own, &translated)
+        } else {
+            (name, arguments)
+        };
         if let Some(problem) = self.refused_operation(node, name) {
             return Err(problem);
         }

@@ -162,6 +162,7 @@ impl<'s> Interpreter<'s> {
         let mut given = given.filter_map(|value| match value {
             Value::Type(dtype) => Some(*dtype),
             Value::Tensor(other) => Some(self.graph.dtype(*other)),
+            Value::Path(path) => super::numpy::dtype(path),
             _ => None,
         });
         let dtype = match name {

@@ -9,8 +9,8 @@ use domain::problem::Problem;
 
 use super::Imported;
 use super::emit::{self, Style};
-use super::graph::{Graph, Node, NodeId, Reduction};
-use super::number::{evaluate, product, words};
+use super::graph::{Graph, Node, NodeId};
+use super::number::{evaluate, words};
 
 /// Elements of all nodes together that an added shape may have.
 const MOST_ELEMENTS: i64 = 1 << 22;
@@ -61,7 +61,8 @@ impl Work<'_> {
     }
 
     pub fn write(mut self) -> Result<Imported, Problem> {
-        let reachable = self.reachable();
+        let outputs = self.outputs.iter().map(|(_, node)| *node);
+        let reachable = self.graph.reachable(outputs);
         let inputs = reachable
             .iter()
             .filter_map(|node| match &self.graph.entries[*node].node {
@@ -133,26 +134,6 @@ impl Work<'_> {
             files,
             notes: self.notes.into_iter().collect(),
         })
-    }
-
-    fn reachable(&self) -> BTreeSet<NodeId> {
-        let mut seen = BTreeSet::new();
-        let mut open = self
-            .outputs
-            .iter()
-            .map(|(_, node)| *node)
-            .collect::<Vec<_>>();
-        while let Some(node) = open.pop() {
-            if seen.insert(node) {
-                match &self.graph.entries[node].node {
-                    Node::Input(_) | Node::Constant(_) => {}
-                    Node::Map { operands, .. } => open.extend(operands),
-                    Node::View { source, .. } => open.push(*source),
-                    Node::Reduce { inner, .. } => open.push(*inner),
-                }
-            }
-        }
-        seen
     }
 
     /// Fixes the dims that are no extent of an input, since nothing shows what else they may be.
@@ -296,25 +277,6 @@ impl Work<'_> {
         Ok(cases)
     }
 
-    /// The number of terms summed for an element: the largest of all sums.
-    fn terms(&self) -> String {
-        let mut counts = BTreeSet::new();
-        for node in self.reachable() {
-            let entry = &self.graph.entries[node];
-            if let Node::Reduce {
-                reduction: Reduction::Sum | Reduction::Product,
-                inner,
-            } = entry.node
-            {
-                counts.insert(product(&self.graph.shape(inner)[entry.shape.len()..]).text);
-            }
-        }
-        let all = counts
-            .into_iter()
-            .reduce(|one, other| format!("max({one}, {other})"));
-        all.unwrap_or_else(|| "1".to_owned())
-    }
-
     fn task_toml(&self, inputs: &[(String, NodeId)], least: &Bindings, cases: &[Case]) -> String {
         let title = self.title.replace(['"', '\\'], "'");
         let mut text = format!("name = \"{}\"\ntitle = \"{title}\"\n\n[dims]\n", self.name);
@@ -371,7 +333,8 @@ impl Work<'_> {
             .iter()
             .map(|(name, _)| format!("{name} = \"{name}_scale\""))
             .collect::<Vec<_>>();
-        let terms = self.terms();
+        let outputs = self.outputs.iter().map(|(_, node)| *node);
+        let terms = self.graph.terms(outputs);
         let terms = self
             .outputs
             .iter()

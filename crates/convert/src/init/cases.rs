@@ -31,6 +31,8 @@ pub(super) struct Sized {
     pub found: Found,
     pub dims: Vec<(String, Range)>,
     pub cases: Vec<Case>,
+    /// Terms summed for an output's element, where they are known.
+    pub terms: Option<String>,
 }
 
 /// The values of one dim.
@@ -115,7 +117,12 @@ pub(super) fn choose(
         dims.push((dim.name.clone(), range));
     }
     let cases = make_cases(&found, &dims);
-    Ok(Sized { found, dims, cases })
+    Ok(Sized {
+        found,
+        dims,
+        cases,
+        terms: None,
+    })
 }
 
 fn answered(

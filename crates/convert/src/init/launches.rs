@@ -26,6 +26,8 @@ pub(super) struct FoundPlan {
     pub scalars: Vec<FoundScalar>,
     /// Integer template parameters and their values.
     pub tunables: BTreeMap<String, i64>,
+    /// Choices of tunables where they are stated.
+    pub choices: BTreeMap<String, Vec<i64>>,
     /// Type template parameters and the types they stand for.
     pub types: BTreeMap<String, String>,
     /// Buffers that host code allocates between launches and never reads back, by name.
@@ -84,6 +86,7 @@ pub(super) fn find_plan(work: &mut Work<'_>, source: &Source<'_>) -> Result<Foun
             dims: Vec::new(),
             scalars: Vec::new(),
             tunables: BTreeMap::new(),
+            choices: BTreeMap::new(),
             types: BTreeMap::new(),
             private: BTreeSet::new(),
         },

@@ -163,6 +163,9 @@ fn tolerance(sized: &Sized) -> &'static str {
 /// The extents that inputs have and an output lacks, multiplied; for an output that lacks none, its
 /// innermost extent.
 fn summed_terms(sized: &Sized, output: &Buffer) -> String {
+    if let Some(terms) = &sized.terms {
+        return terms.clone();
+    }
     let own = output.shape.join(" ");
     let mut terms = BTreeSet::new();
     for input in tensors(sized).filter(|tensor| tensor.direction == Direction::In) {
@@ -214,7 +217,10 @@ fn front_matter(sized: &Sized) -> String {
         let is_threads = in_block
             .into_iter()
             .any(|extent| extent.names().contains(name));
-        let choices = if is_threads {
+        let stated = sized.found.plan.choices.get(name);
+        let choices = if let Some(stated) = stated {
+            stated.clone()
+        } else if is_threads {
             let mut choices = THREADS.to_vec();
             choices.push(*value);
             choices.sort_unstable();

@@ -29,4 +29,6 @@ pub enum ImportFormat {
     FlashinferBench,
     /// Folders with task.yml and reference.py, as in GPU MODE.
     GpuMode,
+    /// Python scripts that call `tune_kernel` of Kernel Tuner, with their kernels in CUDA.
+    KernelTuner,
 }

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 use anyhow::{Context as _, anyhow};
 use convert::import::{
     Imported, definition_name, gpu_mode_reference, import_definition, import_gpu_mode,
-    import_kernelbench,
+    import_kernel_tuner, import_kernelbench,
 };
 use domain::problem::{Problem, Problems};
 use domain::task::{Bundle, Task};
@@ -38,6 +38,7 @@ pub(super) fn import(args: &ImportArgs) -> Ending {
         ImportFormat::Kernelbench => read_kernelbench(&files),
         ImportFormat::FlashinferBench => read_definitions(&files),
         ImportFormat::GpuMode => read_gpu_mode(&files),
+        ImportFormat::KernelTuner => read_kernel_tuner(&files).map_err(Failure::input)?,
     };
     if read.is_empty() {
         let message = format!(
@@ -115,7 +116,7 @@ fn read_files(path: &Path) -> anyhow::Result<BTreeMap<PathBuf, String>> {
             continue;
         }
         let known = path.extension().is_some_and(|ending| {
-            ["py", "json", "jsonl", "yml"]
+            ["py", "json", "jsonl", "yml", "cu"]
                 .iter()
                 .any(|known| ending == *known)
         });
@@ -210,6 +211,31 @@ fn read_gpu_mode(files: &BTreeMap<PathBuf, String>) -> Read {
         (file, result)
     });
     read.collect()
+}
+
+fn read_kernel_tuner(files: &BTreeMap<PathBuf, String>) -> anyhow::Result<Read> {
+    let scripts = files.iter().filter(|(path, text)| {
+        path.extension().is_some_and(|ending| ending == "py") && text.contains("tune_kernel(")
+    });
+    let mut read = Vec::new();
+    for (path, text) in scripts {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        // A script names its kernels by their path from its own folder.
+        let beside = read_files(folder)?.into_iter().filter_map(|(path, text)| {
+            let path = path.strip_prefix(folder).ok()?;
+            Some((path.to_string_lossy().into_owned(), text))
+        });
+        let file = path.display().to_string();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let result = import_kernel_tuner(&file, text, &task_name(&stem), &beside.collect());
+        read.push((file, result));
+    }
+    Ok(read)
 }
 
 /// The name and text of a file that another one names by its path in the same folder or below.

@@ -1,0 +1,13 @@
+import numpy
+from kernel_tuner import tune_kernel
+
+n = 512
+code = """
+__global__ void halve(float *y, const float *x, int n) {
+    int i = blockIdx.x * block_size_x + threadIdx.x;
+    if (i < n) y[i] = 0.5f * x[i];
+}
+"""
+x = numpy.random.randn(n).astype(numpy.float32)
+y = numpy.zeros_like(x)
+tune_kernel("halve", code, n, [y, x, numpy.int32(n)], {"block_size_x": [64, 128]})
