@@ -24,7 +24,11 @@ pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, RoleError> {
     let listing = run(&job.program, &[&"-c", &"-gi", &job.cubin])?;
     let tool = run(&job.program, &[&"--version"])?;
     let listing = &listing[..listing.floor_char_boundary(MAX_LISTING_BYTES)];
-    let (kernels, uses) = listing::read(listing, &job.source);
+    let listing::Listing {
+        kernels,
+        uses,
+        sass,
+    } = listing::read(listing, &job.source);
     if kernels.is_empty() {
         return Err(failed(&job.program, "it lists no function"));
     }
@@ -32,6 +36,7 @@ pub fn disassemble(job: &DisassembleJob) -> Result<Disassembly, RoleError> {
         tool: listing::release(&tool),
         kernels,
         uses,
+        sass,
     })
 }
 

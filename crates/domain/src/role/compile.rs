@@ -156,6 +156,9 @@ pub struct Disassembly {
     pub kernels: Vec<KernelCode>,
     /// Instructions and registers of note.
     pub uses: Vec<FeatureUse>,
+    /// The instructions as text: a line `NAME:` for each function; then for each instruction the line of
+    /// the source that it comes from, if known, a tab, and the instruction.
+    pub sass: String,
 }
 
 /// The machine code of one kernel, counted. These are instructions in the image, not executed

@@ -6,6 +6,7 @@
 //! utilities, "Instruction Set Reference".
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use domain::policy::Feature;
 use domain::role::{FeatureUse, KernelCode};
@@ -15,15 +16,29 @@ const MAX_USES: usize = 8;
 /// Most names of instructions that are counted; the listing has fewer.
 const MAX_NAMES: usize = 256;
 
-/// The kernels of a listing, and their uses of features besides arithmetic. Lines are counted in the file whose name
-/// is `source`.
-pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<FeatureUse>) {
+/// Most bytes of instructions that are kept as text. A reply of a role has room for them.
+const MAX_SASS_BYTES: usize = 512 << 10;
+
+/// The content of a listing.
+pub(super) struct Listing {
+    pub kernels: Vec<KernelCode>,
+    /// Uses of features besides arithmetic.
+    pub uses: Vec<FeatureUse>,
+    /// The text of [`Disassembly::sass`](domain::role::Disassembly).
+    pub sass: String,
+}
+
+/// Reads a listing. Lines are counted in the file whose name is `source`.
+pub(super) fn read(listing: &str, source: &str) -> Listing {
     let mut kernels: Vec<KernelCode> = Vec::new();
     let mut uses: Vec<FeatureUse> = Vec::new();
-    let mut line = None;
+    let mut sass = String::new();
+    let mut left_out = 0_u32;
+    let mut line: Option<u32> = None;
     for text in listing.lines().map(str::trim) {
         if let Some(name) = section(text) {
             line = None;
+            _ = writeln!(sass, "{name}:");
             kernels.push(KernelCode {
                 kernel: name.to_owned(),
                 instructions: 0,
@@ -36,6 +51,12 @@ pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Feature
             && let Some(kernel) = kernels.last_mut()
         {
             count(kernel, opcode);
+            if sass.len() < MAX_SASS_BYTES {
+                let number = line.map(|line| line.to_string()).unwrap_or_default();
+                _ = writeln!(sass, "{number}\t{}", words(text));
+            } else {
+                left_out += 1;
+            }
             let Some((feature, what)) = feature(opcode, operands) else {
                 continue;
             };
@@ -50,7 +71,20 @@ pub(super) fn read(listing: &str, source: &str) -> (Vec<KernelCode>, Vec<Feature
             }
         }
     }
-    (kernels, uses)
+    if left_out > 0 {
+        _ = writeln!(sass, "\t// {left_out} further instructions");
+    }
+    Listing {
+        kernels,
+        uses,
+        sass,
+    }
+}
+
+/// An instruction with its predicate, without its address and the end mark.
+fn words(text: &str) -> &str {
+    let (_, rest) = text.split_once("*/").unwrap_or_default();
+    rest.trim().trim_end_matches(';').trim_end()
 }
 
 /// The release of the tool, such as "V13.5.37".
@@ -204,7 +238,16 @@ mod tests {
 .text.other:
         /*0000*/                   EXIT ;
 ";
-        let (kernels, uses) = read(listing, "candidate.cu");
+        let Listing {
+            kernels,
+            uses,
+            sass,
+        } = read(listing, "candidate.cu");
+        assert_eq!(
+            sass,
+            "k:\n3\tS2R R0, SR_CLOCKLO\n7\t@!P0 HMMA.16816.F32 R16, R8, R12, RZ\n\tNANOSLEEP 0xa\n\
+             \tBRA `(.L_x_0)\n\tNOP\nother:\n\tEXIT\n"
+        );
         let lines = uses.iter().map(|found| (found.what.as_str(), found.line));
         let expected = [
             ("SR_CLOCKLO", Some(3)),

@@ -537,6 +537,8 @@ extern \"C\" __global__ void product(const half* a, const half* b, float* c, lon
     };
     assert_eq!(line(Feature::TensorOperations), Some(10));
     assert_eq!(line(Feature::ClockReads), Some(12));
+    let product = found.sass.lines().filter(|text| text.contains("\tHMMA."));
+    assert_eq!(product.count(), 2, "{}", found.sass);
 }
 
 #[test]

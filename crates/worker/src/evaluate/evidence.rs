@@ -41,6 +41,8 @@ const TASK: &str = "task.json";
 const EVALUATION: &str = "evaluation.json";
 /// The counters of source lines, on the emulated device.
 const COUNTERS: &str = "counters.json";
+/// Instructions of the machine code by source line.
+const SASS: &str = "image.sass";
 /// The most bytes of the counters of source lines.
 const MAX_COUNTERS_BYTES: u64 = 1 << 20;
 /// The file of a key in its folder.
@@ -136,6 +138,8 @@ pub(super) struct Parts<'a> {
     pub plans: &'a BTreeMap<String, ResolvedPlan>,
     pub compiled: Option<&'a Compiled>,
     pub lines: &'a [CaseLines],
+    /// The instructions of the machine code, where they were read.
+    pub sass: Option<&'a str>,
 }
 
 /// The folder of all bundles.
@@ -180,6 +184,9 @@ pub(super) fn write_bundle(host: &Host, parts: &Parts<'_>) -> Result<Digest, Eva
         draft.json("compiler.json", &compiler)?;
         draft.file("image.cubin", &compiled.image.cubin)?;
         draft.file("image.ptx", &compiled.image.ptx)?;
+    }
+    if let Some(sass) = parts.sass {
+        draft.text(SASS, sass.as_bytes())?;
     }
     if !parts.lines.is_empty() {
         let counters = json!({ "modelled_on": host.device().name, "cases": parts.lines });

@@ -45,6 +45,8 @@ pub(super) struct Facts {
     pub measurement: Option<Measurement>,
     pub flags: Vec<Problem>,
     pub machine_code: Option<MachineCode>,
+    /// The instructions of the machine code as text, where they were read.
+    pub sass: Option<String>,
     pub sanitizers: Option<Sanitizers>,
     pub findings: Vec<Finding>,
     /// The wall time of each stage.
@@ -87,6 +89,7 @@ impl Facts {
             measurement,
             flags,
             machine_code,
+            sass,
             sanitizers,
             findings,
             stages,
@@ -115,6 +118,7 @@ impl Facts {
         replace(&mut self.measurement, measurement);
         self.flags.extend(flags);
         replace(&mut self.machine_code, machine_code);
+        replace(&mut self.sass, sass);
         replace(&mut self.sanitizers, sanitizers);
         self.findings.extend(findings);
         self.stages.extend(stages);

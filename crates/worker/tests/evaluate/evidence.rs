@@ -1,7 +1,7 @@
 //! Evidence bundles: complete, unchanged, repeatable, and without the key of the inputs.
 
 use domain::digest::Digest;
-use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::evaluation::{EvaluationRequest, EvaluationStage, MachineCode};
 use domain::role::Key;
 use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Case, CasePurpose, Task};
@@ -106,6 +106,12 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_eq!(found.manifest.stage, EvaluationStage::Confirmation);
     assert_eq!(found.manifest.verdict, VerdictKind::IncorrectOutput);
     assert!(found.differences(lab.evaluator().host()).is_empty());
+    if let Some(MachineCode::Read { kernels, .. }) = &failed.machine_code {
+        let sass = std::fs::read_to_string(found.folder.join("image.sass")).unwrap();
+        for code in kernels {
+            assert!(sass.contains(&format!("{}:\n", code.kernel)), "{sass}");
+        }
+    }
     let key = found.read_key(&data).expect("it was judged here");
     let again = lab.evaluate(&found.request(key));
     assert_eq!(again.verdict, failed.verdict);

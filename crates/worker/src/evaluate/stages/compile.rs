@@ -46,8 +46,7 @@ pub(in crate::evaluate) fn compile(
         );
         apply(context, review, facts)?;
         if context.request.stage.decides_promotion() {
-            let (code, review) = review_machine_code(context, candidate.source.text(), &compiled)?;
-            facts.machine_code = Some(code);
+            let review = review_machine_code(context, candidate.source.text(), &compiled, facts)?;
             apply(context, review, facts)?;
         }
         for plan in candidate.plans.values() {
@@ -108,17 +107,19 @@ fn apply(context: &Context<'_>, review: Review, facts: &mut Facts) -> Result<(),
     Err(StageStop::rejected(verdict, context.family()))
 }
 
-/// The contents of the machine code, and what the policy says of the features that the PTX did not
-/// show.
+/// Notes the contents of the machine code, and reviews the features that the PTX did not show by the
+/// task's policy.
 fn review_machine_code(
     context: &Context<'_>,
     text: &str,
     compiled: &Compiled,
-) -> Result<(MachineCode, Review), EvaluateError> {
+    facts: &mut Facts,
+) -> Result<Review, EvaluateError> {
     let disassembly = match disassemble(context, compiled) {
         Ok(disassembly) => disassembly,
         Err(DisassembleError::NotRun(reason)) => {
-            return Ok((MachineCode::NotRun { reason }, Review::default()));
+            facts.machine_code = Some(MachineCode::NotRun { reason });
+            return Ok(Review::default());
         }
         Err(DisassembleError::Fault(error)) => return Err(error),
     };
@@ -132,11 +133,12 @@ fn review_machine_code(
     };
     let (file, policy) = (&context.request.file, &context.task.policy);
     let review = policy::review_image(file, text, &contents, &BTreeSet::new(), policy);
-    let code = MachineCode::Read {
+    facts.machine_code = Some(MachineCode::Read {
         tool: disassembly.tool,
         kernels: disassembly.kernels,
-    };
-    Ok((code, review))
+    });
+    facts.sass = Some(disassembly.sass);
+    Ok(review)
 }
 
 /// The reasons why there is no disassembly.

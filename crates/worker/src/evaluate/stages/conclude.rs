@@ -56,6 +56,7 @@ pub(in crate::evaluate) fn conclude(
     let plans = std::mem::take(&mut facts.plans);
     let compiled = facts.compiled.clone();
     let lines = std::mem::take(&mut facts.lines);
+    let sass = facts.sass.take();
     let mut evaluation = evaluation(context, facts, end);
     let parts = Parts {
         request: context.request,
@@ -64,6 +65,7 @@ pub(in crate::evaluate) fn conclude(
         plans: &plans,
         compiled: compiled.as_ref(),
         lines: &lines,
+        sass: sass.as_deref(),
     };
     evaluation.evidence = Some(evidence::write_bundle(context.host(), &parts)?);
     Ok(evaluation)
