@@ -37,7 +37,8 @@ use crate::verdict::VerdictKind;
 
 pub use budget::{Budget, Spend, StopReason};
 pub use evolve::{Draft, Evolution, ModelChoice, PromptStyle, Schedule};
-pub use insights::{Insight, insights};
+pub use insights::{Insight, InsightRecords, insights};
+pub use islands::Membership;
 pub use methods::most_slots;
 pub use steering::{Hint, InsightEdit, Steering};
 pub use totals::Totals;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::DateTime;
 use domain::api::ShownCandidates;
 use domain::id::CandidateId;
-use domain::search::{Entry, EntryState, Insight, Operator, insights};
+use domain::search::{Entry, EntryState, Insight, InsightRecords, Operator, insights};
 use domain::statistics::median;
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
@@ -38,10 +38,18 @@ fn id(place: usize) -> CandidateId {
 /// A run: each candidate's state, and whose thoughts its prompt showed; the best that it showed
 /// is always the baseline.
 fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
+    told_from(0, run)
+}
+
+/// The same of the candidates from a position on, where the baseline has the speedup 1.
+fn told_from(first: usize, run: &[(EntryState, &[usize])]) -> Vec<Insight> {
     let entry = |(place, (state, _)): (usize, &(EntryState, &[usize]))| Entry {
         id: id(place),
         parent: None,
-        operator: Operator::Init,
+        operator: match place {
+            0 => Operator::Baseline,
+            _ => Operator::Init,
+        },
         generation: 1,
         configuration: BTreeMap::new(),
         state: state.clone(),
@@ -52,7 +60,7 @@ fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         floor_share: None,
         asked: None,
     };
-    let entries = run.iter().enumerate().map(entry).collect::<Vec<_>>();
+    let entries = run.iter().enumerate().skip(first).map(entry).collect();
     let seen = |(place, (_, shown)): (usize, &(EntryState, &[usize]))| {
         let seen = ShownCandidates {
             best: Some(id(0)),
@@ -61,8 +69,13 @@ fn told(run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         };
         (id(place), seen)
     };
-    let seen = run.iter().enumerate().skip(1).map(seen);
-    insights(&entries, &seen.collect::<HashMap<_, _>>())
+    let seen = run.iter().enumerate().skip(first.max(1)).map(seen);
+    insights(&InsightRecords {
+        first: u32::try_from(first).unwrap(),
+        entries,
+        seen: seen.collect(),
+        earlier: HashMap::from([(id(0), 1.0)]),
+    })
 }
 
 #[test]
@@ -122,6 +135,26 @@ fn those_that_won_come_first() {
     ]);
     let order = told.iter().map(|insight| insight.ordinal);
     assert_eq!(order.collect::<Vec<_>>(), [2, 1, 3, 4, 5]);
+}
+
+#[test]
+fn thoughts_of_the_newest_candidates_have_the_counts_of_the_whole_run() {
+    let run: &[(EntryState, &[usize])] = &[
+        (accepted(1.0), &[]),
+        (accepted(1.1), &[]),
+        (accepted(2.0), &[1]),
+        (WRONG, &[1, 2]),
+        (accepted(0.9), &[2, 3]),
+        (accepted(3.0), &[2, 3]),
+        (accepted(2.5), &[1, 3]),
+        (abandoned(), &[4]),
+        (accepted(1.2), &[4, 5]),
+    ];
+    for first in 0..run.len() {
+        let mut expected = told(run);
+        expected.retain(|insight| insight.ordinal as usize >= first);
+        assert_eq!(told_from(first, run), expected, "from {first} on");
+    }
 }
 
 /// The uplift by its definition: all readers of a run compared with all authors.

@@ -23,11 +23,11 @@ impl Store {
             .await
             .context("read a run's device")?;
         let rows: Vec<(Uuid, i64, f64)> = query_as(
-            "SELECT id, ordinal, speedup FROM (SELECT c.id, c.ordinal, e.speedup, MAX(e.speedup) OVER \
-             (ORDER BY c.ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
-             FROM evaluations e JOIN candidates c ON c.id = e.candidate \
-             WHERE e.run = $1 AND e.speedup IS NOT NULL AND e.stage <> 'confirmation') AS timed \
-             WHERE before IS NULL OR speedup > before ORDER BY ordinal",
+            "SELECT c.id, t.ordinal, t.speedup FROM (SELECT ordinal, speedup, MAX(speedup) OVER \
+             (ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
+             FROM candidates WHERE run = $1 AND speedup IS NOT NULL) AS t \
+             JOIN candidates c ON c.run = $1 AND c.ordinal = t.ordinal \
+             WHERE before IS NULL OR t.speedup > before ORDER BY t.ordinal",
         )
         .bind(run.uuid())
         .fetch_all(&mut *view)

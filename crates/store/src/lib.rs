@@ -20,6 +20,7 @@ mod failures;
 mod faults;
 mod fleet;
 mod health;
+mod insights;
 mod iterations;
 mod jobs;
 mod judgements;

@@ -267,23 +267,8 @@ impl Store {
             subject: "run",
             id: run.to_string(),
         })?;
-        let entries: Vec<EntryRow> = query_as(
-            "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
-             o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
-             (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share, \
-             c.proposer, c.cost FROM candidates c \
-             JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
-             LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
-             WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",
-        )
-        .bind(run.uuid())
-        .bind(i64::try_from(known.len()).unwrap_or(i64::MAX))
-        .fetch_all(&mut *view)
-        .await
-        .context("read the run's candidates")?;
-        for row in entries {
-            known.push(Entry::try_from(row)?);
-        }
+        let from = i64::try_from(known.len()).unwrap_or(i64::MAX);
+        known.extend(entries(&mut view, run, from).await?);
         let spend = calls::spend(&mut view, run).await?;
         let (promotion, refused) = if row.has_promotions {
             promotion(&mut view, run).await?
@@ -319,6 +304,29 @@ impl Store {
             forked_from,
         })
     }
+}
+
+/// The candidates of a run from an ordinal on.
+pub(crate) async fn entries(
+    view: &mut Connection,
+    run: RunId,
+    from: i64,
+) -> Result<Vec<Entry>, StoreError> {
+    let rows: Vec<EntryRow> = query_as(
+        "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
+         o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
+         (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share, \
+         c.proposer, c.cost FROM candidates c \
+         JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
+         LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
+         WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",
+    )
+    .bind(run.uuid())
+    .bind(from)
+    .fetch_all(view)
+    .await
+    .context("read the run's candidates")?;
+    rows.into_iter().map(Entry::try_from).collect()
 }
 
 /// The number of entries before the first pending one, of which the first `settled` are not.

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-use super::{Entry, EntryState};
+use super::{Entry, EntryState, Operator};
 use crate::api::ShownCandidates;
 use crate::id::CandidateId;
 use crate::statistics::median;
@@ -50,10 +50,30 @@ pub struct Insight {
     pub corrected: Option<String>,
 }
 
-/// The thoughts of a run's judged candidates, those that won most often first. `seen` has what
-/// each model-written candidate's first prompt showed; `entries` are in the order of their
-/// positions.
-pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, ShownCandidates>) -> Vec<Insight> {
+/// The records that the insights of a run's newest candidates are counted from. A thought is shown to
+/// later candidates only, so that earlier ones change no count of it.
+#[derive(Debug, Clone, Default)]
+pub struct InsightRecords {
+    /// Position of the first entry in the run.
+    pub first: u32,
+    /// Candidates in the order of their positions, to the run's last.
+    pub entries: Vec<Entry>,
+    /// The candidates that the first prompt of each model-written candidate showed.
+    pub seen: HashMap<CandidateId, ShownCandidates>,
+    /// Speedups of earlier candidates that a prompt showed as the best.
+    pub earlier: HashMap<CandidateId, f64>,
+}
+
+impl InsightRecords {
+    /// Position in the run of an entry.
+    fn ordinal(&self, place: usize) -> u32 {
+        u32::try_from(place).map_or(u32::MAX, |place| self.first.saturating_add(place))
+    }
+}
+
+/// The thoughts of the judged candidates, those that won most often first.
+pub fn insights(records: &InsightRecords) -> Vec<Insight> {
+    let (entries, seen) = (&records.entries, &records.seen);
     let places = entries
         .iter()
         .enumerate()
@@ -74,13 +94,17 @@ pub fn insights(entries: &[Entry], seen: &HashMap<CandidateId, ShownCandidates>)
     let mut insights = Vec::new();
     // Backwards, so that the speedups of the candidates behind an author are collected one by one. The
     // baseline's thought is the task's and is not shown as an insight.
-    for (place, author) in entries.iter().enumerate().skip(1).rev() {
-        if author.state != EntryState::Pending && !author.duplicate && author.thought.is_some() {
+    for (place, author) in entries.iter().enumerate().rev() {
+        let is_told = author.state != EntryState::Pending
+            && author.operator != Operator::Baseline
+            && !author.duplicate
+            && author.thought.is_some();
+        if is_told {
             let own = readers.get(&author.id).map(Vec::as_slice);
             let own = own.unwrap_or_default();
-            let mut insight = Insight::of(place, author);
+            let mut insight = Insight::of(records.ordinal(place), author);
             for reader in own {
-                insight.count(*reader, entries, seen, &places);
+                insight.count(*reader, records, &places);
             }
             insight.uplift = uplift(place, own, entries, &mut later);
             insights.push(insight);
@@ -189,10 +213,10 @@ impl Speedups {
 }
 
 impl Insight {
-    fn of(place: usize, author: &Entry) -> Self {
+    fn of(ordinal: u32, author: &Entry) -> Self {
         Self {
             candidate: author.id,
-            ordinal: position(place),
+            ordinal,
             thought: author.thought.clone().unwrap_or_default(),
             verdict: match author.state {
                 EntryState::Accepted { .. } => Some(VerdictKind::Accepted),
@@ -215,28 +239,25 @@ impl Insight {
     fn count(
         &mut self,
         place: usize,
-        entries: &[Entry],
-        seen: &HashMap<CandidateId, ShownCandidates>,
+        records: &InsightRecords,
         places: &HashMap<CandidateId, usize>,
     ) {
-        let reader = &entries[place];
+        let reader = &records.entries[place];
         self.shown += 1;
-        self.last_shown = Some(position(place));
+        self.last_shown = Some(records.ordinal(place));
         match reader.state {
             EntryState::Pending | EntryState::Abandoned { .. } => {}
             EntryState::Rejected(_) => self.judged += 1,
             EntryState::Accepted { speedup, .. } => {
                 self.judged += 1;
                 self.accepted += 1;
-                let best = seen.get(&reader.id).and_then(|saw| saw.best);
-                let best = best.and_then(|best| places.get(&best));
-                let to_beat = best.and_then(|best| entries[*best].speedup());
+                let best = records.seen.get(&reader.id).and_then(|saw| saw.best);
+                let to_beat = best.and_then(|best| match places.get(&best) {
+                    Some(place) => records.entries[*place].speedup(),
+                    None => records.earlier.get(&best).copied(),
+                });
                 self.wins += u32::from(to_beat.is_some_and(|best| speedup > best));
             }
         }
     }
-}
-
-fn position(place: usize) -> u32 {
-    u32::try_from(place).unwrap_or(u32::MAX)
 }

@@ -28,8 +28,30 @@ const TRIALS_BETWEEN_RESETS: usize = 30;
 pub(super) struct Islands {
     islands: [Island; ISLANDS],
     /// The island of each candidate that a model wrote, for its repairs.
-    of: HashMap<CandidateId, usize>,
+    of: HashMap<CandidateId, u8>,
     trials: usize,
+}
+
+/// The island that a run adds a candidate to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Membership {
+    /// The island of this number, counted from 0.
+    Island(u8),
+    /// The island of the candidate's primary parent, if that has one.
+    OfParent,
+    /// No single island: every island begins with the baseline.
+    None,
+}
+
+impl Membership {
+    /// The island of a candidate, from its position in a run with this seed.
+    pub fn of(seed: u64, ordinal: u32, operator: &Operator) -> Self {
+        match operator {
+            Operator::Baseline => Self::None,
+            Operator::Repair | Operator::Sweep => Self::OfParent,
+            _ => Self::Island(draw_island(&mut stream(seed, u64::from(ordinal)))),
+        }
+    }
 }
 
 /// The candidates of an island by score: its logarithm of the speedup, in steps of the least gain that
@@ -58,26 +80,25 @@ impl Islands {
     /// baseline to all.
     pub(super) fn add(&mut self, seed: u64, place: usize, entry: &Entry, is_valid: bool) {
         let score = entry.speedup().filter(|_| is_valid).map(score);
-        if entry.operator == Operator::Baseline {
-            if let Some(score) = score {
-                self.islands
-                    .iter_mut()
-                    .for_each(|one| one.add(place, score));
+        let ordinal = u32::try_from(place).expect("a run has fewer candidates than 2^32");
+        let island = match Membership::of(seed, ordinal, &entry.operator) {
+            Membership::None => {
+                if let Some(score) = score {
+                    self.islands
+                        .iter_mut()
+                        .for_each(|one| one.add(place, score));
+                }
+                return;
             }
-            return;
-        }
-        let of_parent = entry
-            .parent
-            .and_then(|parent| self.of.get(&parent))
-            .copied();
-        let island = match entry.operator {
-            Operator::Repair | Operator::Sweep => of_parent,
-            _ => Some(draw_island(&mut stream(seed, place as u64))),
+            Membership::OfParent => entry
+                .parent
+                .and_then(|parent| self.of.get(&parent).copied()),
+            Membership::Island(island) => Some(island),
         };
         let Some(island) = island else { return };
         self.of.insert(entry.id, island);
         if let Some(score) = score {
-            self.islands[island].add(place, score);
+            self.islands[usize::from(island)].add(place, score);
         }
         self.trials += usize::from(entry.trial);
         if entry.trial && self.trials.is_multiple_of(TRIALS_BETWEEN_RESETS) {
@@ -107,7 +128,7 @@ impl Islands {
     /// Draws an island and the positions of up to two of its members, from different clusters, the
     /// fastest first. `rng` is the slot's own and has drawn nothing before.
     pub(super) fn draw(&self, rng: &mut ChaCha8Rng) -> Vec<usize> {
-        let island = &self.islands[draw_island(rng)];
+        let island = &self.islands[usize::from(draw_island(rng))];
         let cooled = (island.members % PERIOD) as f64 / PERIOD as f64;
         let temperature = TEMPERATURE * (1.0 - cooled);
         let most = island.best().map_or(0, |(score, _)| score);
@@ -143,8 +164,9 @@ pub(super) fn stream(seed: u64, place: u64) -> ChaCha8Rng {
 }
 
 /// The first draw of a slot's generator, so that a candidate's island follows from its place.
-fn draw_island(rng: &mut ChaCha8Rng) -> usize {
-    rng.random_range(0..ISLANDS)
+fn draw_island(rng: &mut ChaCha8Rng) -> u8 {
+    let island = rng.random_range(0..ISLANDS);
+    u8::try_from(island).expect("there are few islands")
 }
 
 fn score(speedup: f64) -> i64 {

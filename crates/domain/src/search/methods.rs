@@ -115,6 +115,13 @@ pub(super) fn of(method: Method) -> &'static Rules {
     }
 }
 
+impl Method {
+    /// Returns true if the method keeps populations that exchange no members except in resets.
+    pub fn keeps_islands(self) -> bool {
+        of(self).structure == Structure::Islands
+    }
+}
+
 /// The most candidates that a method's models write in so many generations, repairs not counted; none
 /// if only the budget limits them.
 pub fn most_slots(method: Method, generations: u32) -> Option<u64> {

@@ -53,9 +53,8 @@ pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::err
     row("events, first 200", events).await?;
     row("brief", async || engine.brief(run).await).await?;
     row("insights", async || {
-        let snapshot = store.snapshot(run).await?;
-        let seen = store.seen(run).await?;
-        Ok::<_, store::StoreError>(domain::search::insights(&snapshot.entries, &seen))
+        let records = store.insight_records(run, NODES).await?;
+        Ok::<_, store::StoreError>(domain::search::insights(&records))
     })
     .await
 }

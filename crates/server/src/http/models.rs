@@ -15,6 +15,8 @@ use super::extract::{Body, Id};
 
 /// The most insights of one answer.
 const MAX_INSIGHTS: usize = 500;
+/// The newest candidates of a run whose thoughts are counted.
+const NEWEST: u32 = 2000;
 
 /// The configured models, by name. Keys are never shown.
 #[utoipa::path(get, path = "/models", tag = "models", security(("token" = ["viewer"])), responses((status = 200, body = Vec<ModelView>), AnyProblem))]
@@ -41,8 +43,8 @@ pub async fn estimate(
     Ok(Json(app.engine.estimate(&request).await?))
 }
 
-/// The thoughts of a run's judged candidates: how often prompts showed each, and how the
-/// candidates fared whose authors read it. Those that won most often come first, 500 at most.
+/// The thoughts of a run's judged candidates, of its newest 2,000: how often prompts showed each, and how
+/// the candidates fared whose authors read it. Those that won most often come first, 500 at most.
 #[utoipa::path(
     get,
     path = "/runs/{id}/insights",
@@ -56,11 +58,11 @@ pub async fn insights(
     Id(run): Id<RunId>,
 ) -> Result<Json<Vec<Insight>>, ApiError> {
     let store = app.engine.store();
-    let snapshot = store.snapshot(run).await?;
-    let seen = store.seen(run).await?;
-    let mut insights = search::insights(&snapshot.entries, &seen);
+    let records = store.insight_records(run, NEWEST).await?;
+    let mut insights = search::insights(&records);
     insights.truncate(MAX_INSIGHTS);
-    snapshot.steering.edit_insights(&mut insights);
+    let steering = store.outline(run).await?.steering;
+    steering.edit_insights(&mut insights);
     Ok(Json(insights))
 }
 

@@ -1,9 +1,7 @@
 //! Queries over recorded calls: for pages, for recordings and for budgets.
 
-use std::collections::HashMap;
-
 use crate::sql::query_as;
-use domain::api::{CallView, ShownCandidates};
+use domain::api::CallView;
 use domain::id::{CandidateId, RunId};
 use domain::search::Spend;
 use uuid::Uuid;
@@ -41,28 +39,6 @@ impl Store {
             calls.push(row.read(&prompt, reply)?);
         }
         Ok(calls)
-    }
-
-    /// The candidates that the first prompt of each of a run's model-written candidates showed.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn seen(
-        &self,
-        run: RunId,
-    ) -> Result<HashMap<CandidateId, ShownCandidates>, StoreError> {
-        let rows: Vec<(Uuid, String)> =
-            query_as("SELECT candidate, seen FROM calls WHERE run = $1 AND turn = 0")
-                .bind(run.uuid())
-                .fetch_all(&self.read)
-                .await
-                .context("read what prompts showed")?;
-        rows.into_iter()
-            .map(|(id, seen)| {
-                let id = CandidateId::from(id);
-                Ok((id, RowRef::new("calls", id).json("seen", &seen)?))
-            })
-            .collect()
     }
 
     /// The candidates of a run that models were asked for, with their ordinals.
