@@ -1,5 +1,6 @@
 //! Views for clients: runs, candidates and lineage, each read from one state of the rows.
 
+mod islands;
 mod lineage;
 mod lists;
 
@@ -21,6 +22,8 @@ use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, calls, judgements, promotions, steering};
+
+use islands::Islands;
 
 pub use lineage::LineageQuery;
 pub use lists::{CandidateQuery, Cursor, CursorError};
@@ -63,6 +66,7 @@ struct SummaryRow {
     ordinal: i64,
     generation: i64,
     parent: Option<Uuid>,
+    parent_ordinal: Option<i64>,
     further_parents: String,
     operator: String,
     proposer: String,
@@ -89,11 +93,28 @@ struct SummaryRow {
     cost: Option<i64>,
 }
 
+/// What the rows of a run's candidates are completed with.
+struct RunFacts {
+    best: Option<CandidateId>,
+    promotions: BTreeMap<CandidateId, PromotionState>,
+    islands: Islands,
+}
+
+impl RunFacts {
+    async fn read(view: &mut Connection, run: RunId) -> Result<Self, StoreError> {
+        Ok(Self {
+            best: judgements::best(view, run).await?,
+            promotions: promotions::states(view, run).await?,
+            islands: Islands::of(view, run).await?,
+        })
+    }
+}
+
 impl SummaryRow {
-    fn read(
+    async fn read(
         self,
-        best: Option<CandidateId>,
-        promotions: &BTreeMap<CandidateId, PromotionState>,
+        view: &mut Connection,
+        facts: &mut RunFacts,
     ) -> Result<CandidateSummary, StoreError> {
         let id = CandidateId::from(self.id);
         let original = CandidateId::from(self.duplicate_of.unwrap_or(self.id));
@@ -117,12 +138,21 @@ impl SummaryRow {
             self.parent.map(CandidateId::from).into_iter().collect();
         let further: Vec<CandidateId> = row_ref.json("further_parents", &self.further_parents)?;
         parents.extend(further);
+        let ordinal = row_ref.number("ordinal", self.ordinal)?;
+        let parent_ordinal = self
+            .parent_ordinal
+            .map(|parent| row_ref.number("parent_ordinal", parent))
+            .transpose()?;
+        let operator = row_ref.json("operator", &self.operator)?;
+        let island = facts.islands.find(view, ordinal, parent_ordinal, &operator);
+        let island = island.await?;
         Ok(CandidateSummary {
             id,
-            ordinal: row_ref.number("ordinal", self.ordinal)?,
+            ordinal,
             generation: row_ref.number("generation", self.generation)?,
+            island,
             parents,
-            operator: row_ref.json("operator", &self.operator)?,
+            operator,
             proposer: self.proposer,
             title: self.title,
             configuration: row_ref.json("configuration", &self.configuration)?,
@@ -141,9 +171,9 @@ impl SummaryRow {
             modelled: self.modelled == Some(1),
             unmet_gates: row_ref
                 .json("unmet_gates", self.unmet_gates.as_deref().unwrap_or("[]"))?,
-            best: best == Some(id),
+            best: facts.best == Some(id),
             verdict_of: self.reused_from.map(CandidateId::from),
-            promotion: promotions.get(&original).cloned(),
+            promotion: facts.promotions.get(&original).cloned(),
             cost: self
                 .cost
                 .map(|nanos| row_ref.number("cost", nanos).map(Dollars::from_nanos))
@@ -161,7 +191,7 @@ impl SummaryRow {
 macro_rules! summaries {
     ($rest:literal) => {
         concat!(
-            "SELECT c.id, c.ordinal, c.generation, c.parent, c.further_parents, c.operator, c.proposer, c.title, \
+            "SELECT c.id, c.ordinal, c.generation, c.parent, c.parent_ordinal, c.further_parents, c.operator, c.proposer, c.title, \
              c.configuration, c.state, c.state_detail, c.duplicate_of, c.repeats, e.reused_from, c.created_at, \
              j.worker, j.progress, k.model AS asked, k.last_error AS trouble, e.verdict, e.summary, e.line, e.speedup, e.time_us, \
              e.modelled, e.unmet_gates, e.created_at AS judged_at, \
@@ -378,10 +408,8 @@ async fn summary(
         .fetch_one(&mut *connection)
         .await
         .context("read a candidate")?;
-    let run = RunId::from(run);
-    let best = judgements::best(connection, run).await?;
-    let promotions = promotions::states(connection, run).await?;
-    row.read(best, &promotions).map(Some)
+    let mut facts = RunFacts::read(connection, RunId::from(run)).await?;
+    row.read(connection, &mut facts).await.map(Some)
 }
 
 #[derive(sqlx::FromRow)]

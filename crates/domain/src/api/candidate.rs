@@ -60,6 +60,9 @@ pub struct CandidateSummary {
     pub ordinal: u32,
     /// Generation, from 0.
     pub generation: u32,
+    /// Its island, from 0, if the run's method keeps islands; none for the baseline, which all begin with.
+    #[serde(default)]
+    pub island: Option<u8>,
     /// Parents; the first is the primary one.
     pub parents: Vec<CandidateId>,
     /// The candidate's operator.

@@ -30,6 +30,9 @@ pub struct LineageColumns {
     pub ordinals: Vec<u32>,
     /// Generations.
     pub generations: Vec<u32>,
+    /// Islands, from 0; none for the baseline. Empty if the run's method keeps no islands.
+    #[serde(default)]
+    pub islands: Vec<Option<u8>>,
     /// Ordinals of the primary parents; none for the baseline.
     pub parents: Vec<Option<u32>>,
     /// Pairs of a candidate's ordinal and the ordinal of one of its parents after the primary one.

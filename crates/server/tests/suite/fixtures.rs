@@ -67,6 +67,7 @@ pub fn accepted(ordinal: u32, parent: Option<u32>, title: &str, speedup: f64) ->
         id: candidate_id(ordinal.into()),
         ordinal,
         generation: ordinal,
+        island: None,
         parents: parent
             .map(|parent| candidate_id(parent.into()))
             .into_iter()

@@ -12,6 +12,7 @@ export function candidate(ordinal: number, over: Partial<CandidateSummary> = {})
     id: id(ordinal),
     ordinal,
     generation: 0,
+    island: null,
     parents: [],
     operator: { operator: ordinal === 0 ? "baseline" : "sweep" },
     proposer: "sweep",

@@ -8,6 +8,7 @@ use domain::api::{Curve, LineageColumns, LineageGenerations};
 use domain::id::{CandidateId, RunId};
 use domain::search::Operator;
 
+use super::islands::Islands;
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, judgements};
@@ -149,6 +150,7 @@ impl Store {
             ..LineageColumns::default()
         };
         let mut further: Vec<(u32, CandidateId)> = Vec::new();
+        let mut islands = Islands::of(&mut view, run).await?;
         for row in rows {
             let row_ref = RowRef::new("candidates", row.ordinal);
             let operator: Operator = row_ref.json("operator", &row.operator)?;
@@ -167,8 +169,13 @@ impl Store {
             columns.generations.push(row.generation);
             let parent = row
                 .parent_ordinal
-                .map(|parent| row_ref.number("parent_ordinal", parent));
-            columns.parents.push(parent.transpose()?);
+                .map(|parent| row_ref.number("parent_ordinal", parent))
+                .transpose()?;
+            columns.parents.push(parent);
+            if islands.are_kept() {
+                let island = islands.find(&mut view, row.ordinal, parent, &operator);
+                columns.islands.push(island.await?);
+            }
             let operator = number(&mut columns.operator_names, operator.as_str());
             columns.operators.push(operator);
             let outcome = number(&mut columns.outcome_names, outcome);

@@ -9,10 +9,10 @@ use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::verdict::VerdictKind;
 
-use super::{SummaryRow, summaries};
+use super::{RunFacts, SummaryRow, summaries};
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
-use crate::{Connection, Store, StoreError, judgements, promotions, runs};
+use crate::{Connection, Store, StoreError, runs};
 
 /// Candidates that one page examines for filters without an index. A page of such a list may be short,
 /// and still have a next one.
@@ -117,13 +117,11 @@ impl Store {
             .await
             .context("list the candidates")?;
         let more = rows.len() > limit as usize;
-        let best = judgements::best(&mut view, run).await?;
-        let promotions = promotions::states(&mut view, run).await?;
-        let candidates = rows
-            .into_iter()
-            .take(limit as usize)
-            .map(|row| row.read(best, &promotions))
-            .collect::<Result<Vec<_>, _>>()?;
+        let mut facts = RunFacts::read(&mut view, run).await?;
+        let mut candidates = Vec::with_capacity(rows.len());
+        for row in rows.into_iter().take(limit as usize) {
+            candidates.push(row.read(&mut view, &mut facts).await?);
+        }
         let next = if more {
             candidates.last().map(|last| cursor(last, query.order))
         } else {

@@ -129,6 +129,17 @@ it("a replay leaves out what came later", () => {
   expect(ordinals).toHaveLength(8);
 });
 
+it("names each lane at the right edge, once there is room", () => {
+  const { ctx, texts } = recorder();
+  const nodes = few.map((node) => ({ ...node, operator: { operator: node.ordinal === 0 ? ("baseline" as const) : ("improve" as const) }, island: node.ordinal === 0 ? null : node.ordinal % 2 }));
+  const graph = layout(nodes, [0, 1]);
+  const frame = { width: 1200, height: 520 };
+  draw(ctx, { ...scene(nodes), graph, view: whole(graph, frame) });
+  const names = texts.filter(({ text }) => text.startsWith("island"));
+  expect(names.map(({ text }) => text)).toEqual(["island 0", "island 1"]);
+  expect((names[1]?.y ?? 0) - (names[0]?.y ?? 0)).toBeGreaterThan(100);
+});
+
 it("draws candidates that wait", () => {
   const { ctx, texts } = recorder();
   draw(ctx, scene([candidate(0), queued(1, { generation: 1, parents: [id(0)] })]));

@@ -104,6 +104,7 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene): void {
   ctx.fillStyle = palette.panel;
   ctx.fillRect(0, 0, frame.width, frame.height);
   bands(ctx, scene, per);
+  lanes(ctx, scene, per);
   if (scene.joins) joins(ctx, graph.joins, scene, at, palette.soft, [3, 3]);
   edges(ctx, scene, at, size);
   joins(ctx, scene.insights, scene, at, palette.insight, [6, 3]);
@@ -113,6 +114,7 @@ export function draw(ctx: CanvasRenderingContext2D, scene: Scene): void {
   crown(ctx, scene, at, size);
   if (size.lines > 0) labels(ctx, places, scene, at, size);
   generations(ctx, scene, per);
+  laneNames(ctx, scene, per);
   ring(ctx, scene, at, size);
 }
 
@@ -123,6 +125,46 @@ function bands(ctx: CanvasRenderingContext2D, { graph, view, frame, palette }: S
     const width = index === graph.bands.length - 1 ? frame.width : band.width * per.x;
     ctx.fillRect((band.x - view.x) * per.x, 0, width, frame.height);
   });
+}
+
+/** The lines between lanes, which begin after the baseline, because that belongs to all islands. */
+function lanes(ctx: CanvasRenderingContext2D, { graph, view, frame, palette }: Scene, per: Point): void {
+  const from = Math.max(0, ((graph.bands[1]?.x ?? 0) - view.x) * per.x);
+  ctx.strokeStyle = palette.strong;
+  ctx.lineWidth = 1;
+  ctx.setLineDash([2, 4]);
+  ctx.beginPath();
+  for (const { y } of graph.lanes.slice(1)) {
+    const at = Math.round((y - view.y) * per.y) + 0.5;
+    ctx.moveTo(from, at);
+    ctx.lineTo(frame.width, at);
+  }
+  ctx.stroke();
+  ctx.setLineDash([]);
+}
+
+/** The least height in pixels of a lane that is named. */
+const NAMED = 16;
+
+/** The highest line of a lane's name, in pixels: above it stand the names of the generations. */
+const FIRST_NAME = 29;
+
+/** The names of the lanes at the right edge, in the space above the first row of each. */
+function laneNames(ctx: CanvasRenderingContext2D, { graph, view, frame, palette }: Scene, per: Point): void {
+  ctx.font = `11px ${palette.family}`;
+  ctx.textAlign = "right";
+  ctx.lineJoin = "round";
+  ctx.lineWidth = 4;
+  ctx.strokeStyle = palette.panel;
+  ctx.fillStyle = palette.soft;
+  for (const { island, y, height } of graph.lanes) {
+    const [upper, lower] = [Math.max(0, (y - view.y) * per.y), Math.min(frame.height, (y + height - view.y) * per.y)];
+    if (lower - upper < NAMED) continue;
+    const words = island === null ? "no island" : `island ${island}`;
+    const at = Math.max(FIRST_NAME, upper + 13);
+    ctx.strokeText(words, frame.width - 6, at);
+    ctx.fillText(words, frame.width - 6, at);
+  }
 }
 
 /** The names of the generations, over what stands at the upper edge; those without room are left out. */

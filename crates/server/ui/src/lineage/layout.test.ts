@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 
 import { candidate, id } from "../samples";
-import { ancestry, COLUMN, COLUMN_ROWS, layout, passes, route, ROW, step, updated } from "./layout";
+import { ancestry, COLUMN, COLUMN_ROWS, islands, layout, passes, route, ROW, step, updated } from "./layout";
 
 function child(ordinal: number, generation: number, parent: number) {
   return candidate(ordinal, { generation, parents: [id(parent)] });
@@ -133,6 +133,41 @@ it.each([1_000, 10_000])("gives a graph of %d candidates about the shape of its 
   const ratio = (0.35 * graph.width) / graph.height;
   expect(ratio).toBeGreaterThan(0.7);
   expect(ratio).toBeLessThan(6);
+});
+
+describe("lanes", () => {
+  /** Candidates of three islands, each bred from its own but for one reset. */
+  const apart = forest(400, 5).map((node) => ({ ...node, operator: { operator: node.ordinal === 0 ? ("baseline" as const) : ("improve" as const) }, island: node.ordinal === 0 ? null : node.ordinal % 3 }));
+  const graph = layout(apart, islands(apart));
+
+  it("hold the candidates of one island each, without overlap", () => {
+    expect(graph.lanes.map(({ island }) => island)).toEqual([0, 1, 2]);
+    for (const { node, y } of graph.places.slice(1)) {
+      const lane = graph.lanes[node.island ?? -1];
+      expect(y).toBeGreaterThan(lane?.y ?? Number.NaN);
+      expect(y).toBeLessThan((lane?.y ?? Number.NaN) + (lane?.height ?? 0));
+    }
+    graph.lanes.slice(1).forEach(({ y }, at) => expect(y).toBeCloseTo((graph.lanes[at]?.y ?? 0) + (graph.lanes[at]?.height ?? 0)));
+  });
+
+  it("keep columns in order from top to bottom, a row apart", () => {
+    for (const column of graph.columns) {
+      expect(new Set(column.map(({ x }) => x)).size).toBe(1);
+      column.slice(1).forEach(({ y }, at) => expect(y - (column[at]?.y ?? 0)).toBeGreaterThanOrEqual(ROW - 1e-6));
+    }
+  });
+
+  it("have one of their own for candidates of no island besides the baseline", () => {
+    expect(islands(nodes)).toEqual([]);
+    expect(islands([...apart, child(400, 9, 0)])).toEqual([0, 1, 2, null]);
+  });
+
+  it("are added and taken away without changing the candidates", () => {
+    const together = updated(graph, apart);
+    expect(together.lanes).toEqual([]);
+    expect(together.places.map(({ x, y }) => [x, y])).toEqual(layout(apart).places.map(({ x, y }) => [x, y]));
+    expect(updated(together, apart, [0, 1, 2]).lanes).toHaveLength(3);
+  });
 });
 
 it("keeps the places of candidates that only changed", () => {

@@ -1,6 +1,7 @@
 // The layout of the lineage graph. Generations run from left to right; inside one
 // generation a sweep stands to the right of the step it varies. Each column is packed on its
-// own, every node as near to its primary parent as its neighbours allow.
+// own, every node as near to its primary parent as its neighbours allow. The islands of a run can have a lane each, so
+// that edges between lanes are the resets in which an island began again with the best of another.
 
 import type { CandidateSummary } from "../api/types";
 
@@ -14,6 +15,9 @@ const BAND = 1.3;
 /** Rows of a column for each square root of the candidates, so that a large graph has the shape of its frame. */
 const ROWS_PER_ROOT = 0.9;
 const MARGIN = { left: 34, top: 44, right: 172, bottom: 24 };
+/** The least rows of a column in one lane, and the space between the rows of two lanes. */
+const LANE_ROWS = 6;
+const LANE_GAP = 2 * ROW;
 
 /** Something that takes up a row of a column: a candidate, or an edge that passes by. */
 interface Spot {
@@ -23,6 +27,8 @@ interface Spot {
   from: Spot | null;
   /** Order among those that come from the same spot. */
   rank: number;
+  /** Position of its lane; 0 where there are none. */
+  lane: number;
 }
 
 export interface Place extends Spot {
@@ -36,6 +42,15 @@ export interface Band {
   /** Left edge and width. */
   x: number;
   width: number;
+}
+
+/** A strip of the graph with the candidates of one island. */
+export interface Lane {
+  /** Null for candidates that belong to no island. */
+  island: number | null;
+  /** Upper edge and height. */
+  y: number;
+  height: number;
 }
 
 /** A further parent and its child. */
@@ -56,6 +71,8 @@ export interface Layout {
   /** The most rows of a column. */
   rows: number;
   bands: Band[];
+  /** From top to bottom; none where islands are not shown apart. */
+  lanes: Lane[];
   width: number;
   height: number;
 }
@@ -67,10 +84,19 @@ interface Cell {
   places: Place[];
 }
 
-/** Lays out candidates given by ordinal, so that a parent comes before its children. */
-export function layout(nodes: readonly CandidateSummary[]): Layout {
-  const { byId, cells } = sort(nodes);
-  const rows = Math.max(COLUMN_ROWS, Math.ceil(ROWS_PER_ROOT * Math.sqrt(nodes.length)));
+/** The islands of a run; none where no candidate has one. The baseline belongs to all, others without an island to none. */
+export function islands(nodes: readonly CandidateSummary[]): (number | null)[] {
+  const found = new Set(nodes.flatMap(({ island }) => (island === null ? [] : [island])));
+  const made: (number | null)[] = [...found].sort((one, other) => one - other);
+  if (made.length > 0 && nodes.some(({ island, operator }) => island === null && operator.operator !== "baseline")) made.push(null);
+  return made;
+}
+
+/** Lays out candidates given by ordinal, so that a parent comes before its children; each of the `strips` gets a lane. */
+export function layout(nodes: readonly CandidateSummary[], strips: readonly (number | null)[] = []): Layout {
+  const { byId, cells } = sort(nodes, strips);
+  const whole = Math.max(COLUMN_ROWS, Math.ceil(ROWS_PER_ROOT * Math.sqrt(nodes.length)));
+  const rows = strips.length === 0 ? whole : Math.max(LANE_ROWS, Math.ceil(whole / strips.length));
   const columns: Place[][] = [];
   const bands: Band[] = [];
   const spots: Spot[] = [];
@@ -78,8 +104,7 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
   let left = 0;
   cells.forEach((cell, index) => {
     const begin = left;
-    for (const column of wrapped([...cell.places, ...edges.enter(cell, index)], rows)) {
-      pack(column, (rows * ROW * BAND) / 2);
+    for (const column of columnsOf([...cell.places, ...edges.enter(cell, index)], rows, strips.length)) {
       for (const spot of column) spot.x = MARGIN.left + left;
       spots.push(...column);
       // A long column may end in a part that edges only pass.
@@ -92,6 +117,7 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
     else bands.push({ generation: cell.generation, x: begin, width: left - begin });
   });
 
+  const lanes = stack(spots, strips);
   // Loops, because so many arguments would overflow the stack.
   let top = 0;
   for (const spot of spots) top = Math.min(top, spot.y);
@@ -100,6 +126,7 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
     spot.y += MARGIN.top - top;
     bottom = Math.max(bottom, spot.y);
   }
+  for (const lane of lanes) lane.y += MARGIN.top - top;
   return {
     places: [...byId.values()],
     joins: joins(byId),
@@ -108,6 +135,7 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
     columns,
     rows,
     bands,
+    lanes,
     width: MARGIN.left + Math.max(0, left - COLUMN) + MARGIN.right,
     height: bottom + MARGIN.bottom,
   };
@@ -115,11 +143,11 @@ export function layout(nodes: readonly CandidateSummary[]): Layout {
 
 /**
  * The layout of newer versions of the same candidates: places stay and take the new values. Where candidates
- * were added it is laid out anew.
+ * or lanes were added it is laid out anew.
  */
-export function updated(before: Layout | null, nodes: readonly CandidateSummary[]): Layout {
-  if (before?.places.length !== nodes.length) return layout(nodes);
-  if (!before.places.every((place, at) => place.node.id === nodes[at]?.id)) return layout(nodes);
+export function updated(before: Layout | null, nodes: readonly CandidateSummary[], strips: readonly (number | null)[] = []): Layout {
+  if (before?.places.length !== nodes.length || before.lanes.length !== strips.length) return layout(nodes, strips);
+  if (!before.places.every((place, at) => place.node.id === nodes[at]?.id)) return layout(nodes, strips);
   before.places.forEach((place, at) => {
     place.node = nodes[at] ?? place.node;
   });
@@ -127,7 +155,8 @@ export function updated(before: Layout | null, nodes: readonly CandidateSummary[
 }
 
 /** Sorts candidates into cells, from left to right. */
-function sort(nodes: readonly CandidateSummary[]): { byId: Map<string, Place>; cells: Cell[] } {
+function sort(nodes: readonly CandidateSummary[], strips: readonly (number | null)[]): { byId: Map<string, Place>; cells: Cell[] } {
+  const middle = Math.floor(strips.length / 2);
   const byId = new Map<string, Place>();
   const depths = new Map<Place, number>();
   const cells = new Map<string, Cell>();
@@ -135,7 +164,8 @@ function sort(nodes: readonly CandidateSummary[]): { byId: Map<string, Place>; c
     const parent = byId.get(node.parents[0] ?? "") ?? null;
     const inside = parent !== null && parent.node.generation === node.generation;
     const depth = inside ? (depths.get(parent) ?? 0) + 1 : 0;
-    const place: Place = { node, x: 0, y: 0, parent, from: parent, rank: node.ordinal };
+    const lane = node.operator.operator === "baseline" ? middle : Math.max(0, strips.indexOf(node.island));
+    const place: Place = { node, x: 0, y: 0, parent, from: parent, rank: node.ordinal, lane };
     byId.set(node.id, place);
     depths.set(place, depth);
     const key = `${node.generation}/${depth}`;
@@ -183,7 +213,7 @@ class PassingEdges {
         this.#front.delete(parent);
         continue;
       }
-      const spot: Spot = { x: 0, y: 0, from: front, rank: reach.rank };
+      const spot: Spot = { x: 0, y: 0, from: front, rank: reach.rank, lane: parent.lane };
       this.#front.set(parent, spot);
       passing.push(spot);
     }
@@ -196,9 +226,43 @@ function isPlace(spot: Spot): spot is Place {
   return "node" in spot;
 }
 
+/** The columns of one cell, each from top to bottom. Every lane is packed for itself, around a height of 0. */
+function columnsOf(members: Spot[], rows: number, lanes: number): Spot[][] {
+  const parts = Array.from({ length: Math.max(1, lanes) }, (_, lane) => wrapped(members.filter((spot) => spot.lane === lane), rows));
+  for (const part of parts.flat()) pack(part, (rows * ROW * BAND) / 2);
+  const count = Math.max(...parts.map((part) => part.length));
+  return Array.from({ length: count }, (_, at) => parts.flatMap((part) => part[at] ?? []));
+}
+
+/** Puts the lanes below each other. Without lanes nothing is moved. */
+function stack(spots: readonly Spot[], strips: readonly (number | null)[]): Lane[] {
+  const reach = strips.map(() => ({ low: 0, high: 0 }));
+  for (const { lane, y } of spots) {
+    const own = reach[lane];
+    if (own) [own.low, own.high] = [Math.min(own.low, y), Math.max(own.high, y)];
+  }
+  let top = 0;
+  const shifts: number[] = [];
+  const lanes = strips.map((island, lane) => {
+    const { low, high } = reach[lane] ?? { low: 0, high: 0 };
+    const height = high - low + LANE_GAP;
+    shifts.push(top - low);
+    const made = { island, y: top - LANE_GAP / 2, height };
+    top += height;
+    return made;
+  });
+  for (const spot of spots) spot.y += shifts[spot.lane] ?? 0;
+  return lanes;
+}
+
+/** The height that a spot's edge comes from. Heights of other lanes say nothing, so that these edges begin in the middle. */
+function origin({ from, lane }: Spot): number {
+  return from?.lane === lane ? from.y : 0;
+}
+
 /** Orders a column by where its edges come from, and breaks it where it is too long. */
 function wrapped(members: Spot[], rows: number): Spot[][] {
-  const ordered = members.toSorted((one, other) => (one.from?.y ?? 0) - (other.from?.y ?? 0) || one.rank - other.rank);
+  const ordered = members.toSorted((one, other) => origin(one) - origin(other) || one.rank - other.rank);
   const parts: Spot[][] = [];
   for (let start = 0; start < ordered.length; start += rows) {
     parts.push(ordered.slice(start, start + rows));
@@ -242,7 +306,7 @@ function wishes(column: Spot[]): number[] {
     const before = seen.get(spot.from) ?? 0;
     seen.set(spot.from, before + 1);
     const centre = ((siblings.get(spot.from) ?? 1) - 1) / 2;
-    return (spot.from?.y ?? 0) + (before - centre) * ROW;
+    return origin(spot) + (before - centre) * ROW;
   });
 }
 

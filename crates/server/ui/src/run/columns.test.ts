@@ -11,6 +11,7 @@ const COLUMNS: LineageColumns = {
   best: 1,
   ordinals: [0, 1, 2, 3],
   generations: [0, 1, 1, 2],
+  islands: [null, 0, 4, 4],
   parents: [null, 0, 0, 1],
   further_parents: [[3, 2]],
   operator_names: ["baseline", "mutation", "crossover"],
@@ -32,6 +33,8 @@ it("makes candidates of columns", () => {
     [2, "data_race", null, false],
     [3, null, null, false],
   ]);
+  expect(nodes.map(({ island }) => island)).toEqual([null, 0, 4, 4]);
+  expect(fromColumns({ ...COLUMNS, islands: [] }, run)[3]?.island).toBeNull();
   expect(nodes[3]).toMatchObject({ parents: [provisionalId(run.id, 1), provisionalId(run.id, 2)], operator: { operator: "crossover" }, state: { state: "queued" } });
   expect(nodes[2]?.state.state).toBe("duplicate");
   expect(nodes[1]).toMatchObject({ modelled: true, judged_at: "2026-11-21T14:00:20.000Z" });
