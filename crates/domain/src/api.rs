@@ -9,6 +9,7 @@ mod event;
 mod failures;
 mod fleet;
 mod lineage;
+mod promotion;
 mod run;
 mod steering;
 mod task;
@@ -41,6 +42,7 @@ pub use self::event::{Event, EventKind};
 pub use self::failures::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share};
 pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
+pub use self::promotion::{PromotionEntry, PromotionPage, PromotionStateName};
 pub use self::run::{
     BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunStateName,
     RunView,
@@ -68,6 +70,9 @@ pub struct PromotionView {
     pub branch: String,
     /// The state of the promotion.
     pub state: PromotionState,
+    /// The reason why the confirmation waits, and what ends that; none if it does not wait.
+    #[serde(default)]
+    pub waits: Option<String>,
     /// The latest check of the champion on each device, the newest first.
     #[serde(default)]
     pub checks: Vec<ChampionCheck>,

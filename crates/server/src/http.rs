@@ -17,6 +17,7 @@ mod extract;
 mod failures;
 pub mod metrics;
 mod models;
+mod promotions;
 mod run_export;
 mod runs;
 mod service;
@@ -38,7 +39,7 @@ use axum::http::HeaderValue;
 use axum::http::header::CONTENT_TYPE;
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use domain::api::{CandidateOrder, ProblemDocument, RunStateName};
+use domain::api::{CandidateOrder, ProblemDocument, PromotionStateName, RunStateName};
 use domain::task::MAX_BUNDLE_BYTES;
 use engine::Engine;
 use tokio_util::sync::CancellationToken;
@@ -88,7 +89,7 @@ pub struct App {
         description = "Evolves CUDA kernels and proves what it claims. Ids are accepted with or without their prefix; lists are bounded and paged by cursor; errors are problem documents (RFC 9457) with a stable code.",
         license(name = "MIT OR Apache-2.0", identifier = "MIT OR Apache-2.0")
     ),
-    components(schemas(ProblemDocument, CandidateOrder, RunStateName, crate::run_export::RunExportFormat)),
+    components(schemas(ProblemDocument, CandidateOrder, PromotionStateName, RunStateName, crate::run_export::RunExportFormat)),
     modifiers(&TokenScheme),
     tags(
         (name = "tasks", description = "Tasks: the function to optimise"),
@@ -228,6 +229,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(runs::lineage_generations))
         .routes(routes!(runs::curve))
         .routes(routes!(run_export::export))
+        .routes(routes!(promotions::list))
         .routes(routes!(models::list))
         .routes(routes!(models::preview))
         .routes(routes!(models::estimate))

@@ -1,6 +1,8 @@
 //! Promotions: the confirmation of a champion, its commit, and later re-checks. The rows record
 //! what happened; the engine runs git.
 
+mod list;
+
 use std::collections::BTreeMap;
 
 use crate::sql::{Flag, query, query_as, query_scalar};
@@ -106,7 +108,7 @@ impl PromotionRow {
              AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC",
         )
         .bind(self.candidate)
-        .fetch_all(connection)
+        .fetch_all(&mut *connection)
         .await
         .context("read what devices said of a champion")?;
         let mut checks: Vec<ChampionCheck> = Vec::new();
@@ -126,19 +128,37 @@ impl PromotionRow {
                 modelled: row.modelled,
             });
         }
+        let state = row_ref.promotion_state(
+            &self.state,
+            &self.state_detail,
+            self.commit_id,
+            self.revert_id,
+        )?;
+        let waits = match state {
+            PromotionState::Confirming => {
+                waits(&runs::state_of(connection, RunId::from(self.run)).await?)
+            }
+            _ => None,
+        };
         Ok(PromotionView {
             id,
             candidate: CandidateId::from(self.candidate),
             repository: self.repository,
             branch: self.branch,
-            state: row_ref.promotion_state(
-                &self.state,
-                &self.state_detail,
-                self.commit_id,
-                self.revert_id,
-            )?,
+            state,
+            waits,
             checks,
         })
+    }
+}
+
+/// The reason why a confirmation of a run in this state waits, if it does: no worker gets its job.
+fn waits(state: &RunState) -> Option<String> {
+    match state {
+        RunState::Paused { reason } => Some(format!(
+            "the run is paused ({reason}); the confirmation begins when the run is resumed"
+        )),
+        _ => None,
     }
 }
 

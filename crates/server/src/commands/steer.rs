@@ -130,6 +130,9 @@ async fn promote(of: &SteeredRun, candidate: CandidateId) -> Ending {
         print(&format!(
             "confirming {candidate}; if it holds, it is committed on {branch}\n"
         ))?;
+        if let Some(reason) = &promotion.waits {
+            print(&format!("it waits: {}\n", line(reason, 400)))?;
+        }
     }
     Ok(Outcome::Accepted)
 }

@@ -57,6 +57,7 @@ fn verdicts_and_promotions_are_lines_that_stay() {
     });
     let committed = event(EventKind::Promotion {
         promotion: PromotionView {
+            waits: None,
             checks: Vec::new(),
             id: "01938e5a-0000-7000-8000-00000000000c"
                 .parse::<PromotionId>()

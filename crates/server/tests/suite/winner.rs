@@ -11,6 +11,7 @@ fn ended(state: PromotionState, best: &CandidateDetail) -> RunView {
     let view = run.best.as_mut().unwrap();
     view.candidate = best.summary.id;
     run.promotion = Some(PromotionView {
+        waits: None,
         checks: Vec::new(),
         id: "01938e5a-0000-7000-8000-00000000000c"
             .parse::<PromotionId>()

@@ -18,6 +18,7 @@ export const PLACES: Place[] = [
   { label: "Compare", path: "/compare", key: "c", pages: ["compare"] },
   { label: "Failures", path: "/failures", key: "f", pages: ["failures"] },
   { label: "Insights", path: "/insights", key: "i", pages: ["insights"] },
+  { label: "Promotions", path: "/promotions", key: "p", pages: ["promotions"] },
   { label: "Fleet", path: "/fleet", key: "w", pages: ["fleet"] },
 ];
 

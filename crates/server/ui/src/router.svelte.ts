@@ -13,6 +13,7 @@ export type Route =
   | { page: "fleet" }
   | { page: "failures" }
   | { page: "insights" }
+  | { page: "promotions" }
   | { page: "compare" }
   | { page: "numbered"; run: string; ordinal: number }
   | { page: "unknown" };
@@ -21,7 +22,7 @@ export type Route =
 const ID = "([0-9a-fA-F-]{36})";
 const TASK = /^\/tasks\/([A-Za-z0-9_.%-]+)\/?$/;
 /** Pages whose address has no parameter. */
-const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "insights", "compare"] as const;
+const PLAIN = ["tasks", "leaderboards", "fleet", "failures", "insights", "promotions", "compare"] as const;
 const RUN = new RegExp(`^/runs/(?:run_)?${ID}/?$`);
 const NUMBERED = new RegExp(`^/runs/(?:run_)?${ID}/candidates/(\\d+)/?$`);
 const CANDIDATE = new RegExp(`^/candidates/(?:cand_)?${ID}/?$`);

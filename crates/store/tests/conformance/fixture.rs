@@ -349,8 +349,12 @@ impl Lab {
     }
 
     pub async fn run(&self, trials: u32) -> RunId {
+        self.run_as(&request(trials)).await
+    }
+
+    pub async fn run_as(&self, request: &RunRequest) -> RunId {
         let new = NewRun {
-            request: &request(trials),
+            request,
             promotion: &target(),
             idempotency_key: None,
             fork: None,

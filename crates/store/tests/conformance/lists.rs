@@ -1,12 +1,15 @@
 //! Lists of candidates by filter and order, and long runs in columns.
 
-use domain::api::{CandidateOrder, Curve, LineageColumns, LineageGenerations};
+use domain::api::{
+    CandidateOrder, Curve, LineageColumns, LineageGenerations, PromotionState, PromotionStateName,
+    RunRequest, RunState,
+};
 use domain::id::{CandidateId, RunId};
-use domain::search::Operator;
+use domain::search::{Membership, Method, Operator};
 use domain::verdict::{Verdict, VerdictKind};
 use store::{CandidateQuery, LineageQuery};
 
-use crate::fixture::{Lab, accepted, at, candidate};
+use crate::fixture::{Lab, accepted, at, candidate, request, rounded};
 
 /// A run with candidates 1 to 5: `fast` in 20 us, `wrong`, a copy of `fast`, `faster` made from `fast`
 /// in 10 us, and `new` without a verdict.
@@ -129,6 +132,7 @@ async fn a_lineage_is_cut_by_generation_around_a_candidate_and_in_pages() {
         best: Some(4),
         ordinals: vec![0, 1, 2, 3, 4, 5],
         generations: vec![0, 1, 1, 1, 2, 1],
+        islands: Vec::new(),
         parents: vec![None, Some(0), Some(0), Some(0), Some(1), Some(1)],
         further_parents: vec![[4, 0]],
         operator_names: vec!["baseline".to_owned(), "submit".to_owned()],
@@ -226,6 +230,94 @@ async fn totals_by_generation_and_the_curve_count_every_candidate() {
     assert_eq!(later.unwrap(), []);
     let last = lab.store.events_after(run, view.last_event - 1, 9).await;
     assert_eq!(last.unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn candidates_have_the_island_that_the_search_adds_them_to() {
+    let lab = Lab::new().await;
+    let request = RunRequest {
+        method: Method::Funsearch,
+        ..request(9)
+    };
+    let run = lab.run_as(&request).await;
+    let first = candidate(Operator::Baseline, None, "baseline");
+    let baseline = lab.propose(run, &first).await;
+    for state in [RunState::CheckingBaseline, RunState::Running] {
+        lab.store.advance(run, &state, at(2)).await.unwrap();
+    }
+    let add = async |operator, parent, body| {
+        let new = candidate(operator, Some(parent), body);
+        lab.propose(run, &new).await
+    };
+    let one = add(Operator::Improve, baseline, "one").await;
+    let two = add(Operator::Improve, one, "two").await;
+    let repaired = add(Operator::Repair, two, "repaired").await;
+    let again = add(Operator::Repair, repaired, "again").await;
+    add(Operator::Repair, baseline, "of the baseline").await;
+    let drawn = |ordinal| match Membership::of(request.seed, ordinal, &Operator::Improve) {
+        Membership::Island(island) => Some(island),
+        other => panic!("drawn for {ordinal}, but got {other:?}"),
+    };
+    let expected = [None, drawn(1), drawn(2), drawn(2), drawn(2), None];
+    let whole = LineageQuery::default();
+    let columns = lab.store.lineage_columns(run, &whole, 9).await.unwrap();
+    assert_eq!(columns.islands, expected);
+    // The ancestors of these are in the slice before.
+    let rest = LineageQuery {
+        after: Some(3),
+        ..whole
+    };
+    let columns = lab.store.lineage_columns(run, &rest, 9).await.unwrap();
+    assert_eq!(columns.islands, expected[4..]);
+    let page = lab.store.candidates(run, None, None, 9).await.unwrap();
+    let islands = page.candidates.iter().map(|one| one.island);
+    assert_eq!(islands.collect::<Vec<_>>(), expected);
+    let alone = lab.store.summary(again).await.unwrap().unwrap();
+    assert_eq!(alone.island, drawn(2));
+}
+
+#[tokio::test]
+async fn promotions_are_listed_newest_first_with_what_they_wait_for() {
+    let (lab, run, [_, fast, _, _, faster, _]) = judged().await;
+    let store = &lab.store;
+    let all = store.promotions(None, None, 9).await.unwrap();
+    assert_eq!(all.promotions, []);
+    let branch = "kernelwright/fill";
+    let first = store.promote(run, "a person", fast, 1, branch, at(5)).await;
+    let first = first.unwrap();
+    assert_eq!(first.waits, None);
+    let refused = PromotionState::Refused {
+        reason: "slower".to_owned(),
+    };
+    let settled = store.settle_promotion(run, first.id, &refused, at(6)).await;
+    settled.unwrap();
+    store.pause(run, "for the night", at(7)).await.unwrap();
+    let second = store
+        .promote(run, "a person", faster, 4, branch, at(8))
+        .await;
+    let waits = second.unwrap().waits.unwrap();
+    assert!(waits.contains("paused (for the night)"), "{waits}");
+
+    let newest = store.promotions(None, None, 1).await.unwrap();
+    let [entry] = &newest.promotions[..] else {
+        panic!("a page of one, but got {newest:?}");
+    };
+    let names = (entry.task.as_str(), entry.title.as_str());
+    assert_eq!((entry.run, names), (run, ("fill", "faster")));
+    assert_eq!((entry.ordinal, entry.modelled), (4, true));
+    assert_eq!(entry.speedup.map(rounded), Some(10.0));
+    assert_eq!(entry.promotion.waits.as_ref(), Some(&waits));
+    let before = newest.next.map(|next| next.parse().unwrap());
+    let older = store.promotions(None, before, 1).await.unwrap();
+    assert_eq!(older.next, None);
+    assert_eq!(older.promotions[0].promotion.state, refused);
+    let confirming = Some(PromotionStateName::Confirming);
+    let open = store.promotions(confirming, None, 9).await.unwrap();
+    assert_eq!(open.promotions, newest.promotions);
+
+    store.resume(run, at(9)).await.unwrap();
+    let resumed = store.run(run).await.unwrap().unwrap();
+    assert_eq!(resumed.promotion.unwrap().waits, None);
 }
 
 #[tokio::test]

@@ -28,6 +28,7 @@ import type {
   Present,
   Problem,
   ProblemDocument,
+  PromotionPage,
   PromotionView,
   RunComparison,
   RunEstimate,
@@ -302,6 +303,10 @@ export function leaderboards(task: string): Promise<Leaderboard[]> {
 
 export function allLeaderboards(page: { cursor?: string; limit?: number; entries?: number }): Promise<LeaderboardPage> {
   return value(api.GET("/api/v1/leaderboards", { params: { query: page } }));
+}
+
+export function promotions(of: { state?: PromotionView["state"]["state"]; cursor?: string }): Promise<PromotionPage> {
+  return value(api.GET("/api/v1/promotions", { params: { query: of } }));
 }
 
 export function failures(of: { run?: string; cursor?: string }): Promise<FailurePage> {

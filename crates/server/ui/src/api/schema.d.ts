@@ -287,6 +287,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/promotions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Promotions of all runs, newest first, each with the last check of its candidate on each device. */
+        get: operations["get_promotions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs": {
         parameters: {
             query?: never;
@@ -594,8 +611,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * The thoughts of a run's judged candidates: how often prompts showed each, and how the
-         *     candidates fared whose authors read it. Those that won most often come first, 500 at most.
+         * The thoughts of a run's judged candidates, of its newest 2,000: how often prompts showed each, and how
+         *     the candidates fared whose authors read it. Those that won most often come first, 500 at most.
          */
         get: operations["get_runs_id_insights"];
         put?: never;
@@ -1477,6 +1494,11 @@ export interface components {
             generation: number;
             /** @description Identity. */
             id: components["schemas"]["CandidateId"];
+            /**
+             * Format: int32
+             * @description Its island, from 0, if the run's method keeps islands; none for the baseline, which all begin with.
+             */
+            island?: number | null;
             /**
              * Format: date-time
              * @description The time of the verdict.
@@ -3115,6 +3137,8 @@ export interface components {
             further_parents: number[][];
             /** @description Generations. */
             generations: number[];
+            /** @description Islands, from 0; none for the baseline. Empty if the run's method keeps no islands. */
+            islands?: (number | null)[];
             /**
              * Format: int32
              * @description The highest generation of the run.
@@ -3565,8 +3589,50 @@ export interface components {
             /** @description A stable code as a URI reference, such as "/problems/unknown-run". */
             type: string;
         };
+        /** @description A promotion with its run and its candidate. */
+        PromotionEntry: {
+            /**
+             * Format: date-time
+             * @description The time at which the promotion began.
+             */
+            created_at: string;
+            /** @description True if the search's times of the candidate are modelled. */
+            modelled: boolean;
+            /**
+             * Format: int32
+             * @description Position of the candidate in the run.
+             */
+            ordinal: number;
+            /** @description The promotion. */
+            promotion: components["schemas"]["PromotionView"];
+            /** @description The run. */
+            run: components["schemas"]["RunId"];
+            /** @description The run's name. */
+            run_name: string;
+            /**
+             * Format: double
+             * @description Baseline's time over the candidate's: as confirmed for the commit, else as the search found it.
+             */
+            speedup?: number | null;
+            /** @description Name of the task. */
+            task: string;
+            /** @description The candidate in a few words. */
+            title: string;
+            /**
+             * Format: date-time
+             * @description The time of its last change.
+             */
+            updated_at: string;
+        };
         /** Format: uuid */
         PromotionId: string;
+        /** @description A page of promotions, newest first. */
+        PromotionPage: {
+            /** @description Pass as `cursor` for the next page; absent on the last. */
+            next?: string | null;
+            /** @description The promotions. */
+            promotions: components["schemas"]["PromotionEntry"][];
+        };
         /** @description The state of a promotion. */
         PromotionState: {
             /** @enum {string} */
@@ -3594,6 +3660,11 @@ export interface components {
             /** @enum {string} */
             state: "blocked";
         };
+        /**
+         * @description Names of the states of promotions, for filters.
+         * @enum {string}
+         */
+        PromotionStateName: "confirming" | "committed" | "reverted" | "refused" | "blocked";
         /** @description A git repository that winners are committed to. */
         PromotionTarget: {
             /**
@@ -3622,6 +3693,8 @@ export interface components {
             repository: string;
             /** @description The state of the promotion. */
             state: components["schemas"]["PromotionState"];
+            /** @description The reason why the confirmation waits, and what ends that; none if it does not wait. */
+            waits?: string | null;
         };
         /** @description The input of one call of a model. */
         Prompt: {
@@ -5514,6 +5587,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ModelView"][];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_promotions: {
+        parameters: {
+            query?: {
+                /** @description The `next` of the page before; the newest promotions when absent. */
+                cursor?: string;
+                /** @description At most this many, 1 to 100; 30 when absent. */
+                limit?: number;
+                /** @description Only those in this state; in any state when absent. */
+                state?: components["schemas"]["PromotionStateName"];
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PromotionPage"];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
