@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import { heat, instructionsByLine, parse } from "./ptx";
+import { heat, instructionsByLine, parsePtx as parse, parseSass } from "./code";
 
 const TEXT = `.version 9.5
 .visible .entry product(
@@ -45,4 +45,16 @@ it("is hottest where most instructions are", () => {
     [3, 4],
   ]);
   expect(heat(new Map()).size).toBe(0);
+});
+
+it("reads SASS with the line before each instruction", () => {
+  const lines = parseSass("softmax:\n39\tLDG.E R0, [R2.64]\n\tEXIT\n39\t@!P0 BRA `(.L_x_0)\n\t// 7 further instructions\n");
+  expect(lines.map(({ text, source, isInstruction }) => [text.trim(), source, isInstruction])).toEqual([
+    ["softmax:", null, false],
+    ["LDG.E R0, [R2.64]", 39, true],
+    ["EXIT", null, true],
+    ["@!P0 BRA `(.L_x_0)", 39, true],
+    ["// 7 further instructions", null, false],
+  ]);
+  expect(instructionsByLine(lines)).toEqual(new Map([[39, 2]]));
 });

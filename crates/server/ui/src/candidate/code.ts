@@ -1,17 +1,38 @@
-// PTX by source line: the compiler's `.loc` directives name the line that each instruction comes from.
+// PTX and SASS by source line. In PTX the compiler's `.loc` directives name the line that each instruction comes from;
+// the SASS of a bundle has the line before each instruction.
 
-export interface PtxLine {
+export interface CodeLine {
   text: string;
   /** The line of the candidate's source; null before the first, and for code of other files. */
   source: number | null;
   isInstruction: boolean;
 }
 
+/** Compiled code of a bundle. */
+export interface Listing {
+  kind: "PTX" | "SASS";
+  /** The bundle. */
+  digest: string;
+  lines: CodeLine[];
+}
+
+/** Splits the SASS of a bundle into lines. */
+export function parseSass(text: string): CodeLine[] {
+  return text
+    .replace(/\n$/, "")
+    .split("\n")
+    .map((line) => {
+      const [, source, instruction] = /^(\d*)\t(.*)$/.exec(line) ?? [];
+      if (instruction === undefined) return { text: line, source: null, isInstruction: false };
+      return { text: `    ${instruction}`, source: source ? Number(source) : null, isInstruction: !instruction.startsWith("//") };
+    });
+}
+
 /** The name of the candidate's file in what the compiler writes. */
 const FILE = "candidate.cu";
 
 /** Splits PTX into lines with the source line of each instruction. */
-export function parse(text: string): PtxLine[] {
+export function parsePtx(text: string): CodeLine[] {
   const raw = text.replace(/\n$/, "").split("\n");
   let file = "1";
   for (const line of raw) {
@@ -29,7 +50,7 @@ export function parse(text: string): PtxLine[] {
 }
 
 /** Instructions by source line. They are those of the text, not executed ones. */
-export function instructionsByLine(lines: readonly PtxLine[]): Map<number, number> {
+export function instructionsByLine(lines: readonly CodeLine[]): Map<number, number> {
   const byLine = new Map<number, number>();
   for (const { source } of lines) if (source !== null) byLine.set(source, (byLine.get(source) ?? 0) + 1);
   return byLine;
