@@ -4,24 +4,21 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { after, before, it } from "node:test";
 
-import { launchBrowser, newPage } from "./browser.js";
+import { context, page, prepare, setUp } from "./hooks.js";
 import { Kernelwright } from "./kernelwright.js";
 
-let browser;
 let service;
 
+setUp({ standIn: false });
+
 before(async () => {
-  browser = await launchBrowser();
   service = await Kernelwright.start({}, { scope: "user" });
 });
 
-after(async () => {
-  await browser?.close();
-  await service?.stop();
-});
+after(() => service?.stop());
 
 it("a page of another site can neither read nor change anything with a signed-in browser", async () => {
-  const { context, page } = await newPage(browser);
+  await prepare({ now: null });
   await page.goto(service.origin);
   const field = page.getByLabel("Token of this service");
   await field.fill(service.token);
@@ -66,6 +63,5 @@ it("a page of another site can neither read nor change anything with a signed-in
   await page.reload();
   await page.getByRole("button", { name: "Sign out" }).click();
   await field.waitFor();
-  await context.close();
   await new Promise((done) => other.close(done));
 });

@@ -1,11 +1,11 @@
 // The page of a candidate: its difference, its compiled code by line, and the distribution of its times.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES } from "./browser.js";
-import { Service } from "./service.js";
-import { BEST, candidateId, NOW, RACY, timedInTurn, world } from "./world.js";
+import { assertFits, SCHEMES } from "./browser.js";
+import { complaints, inEveryLook, open as openPath, page, panel, prepare, service, setUp } from "./hooks.js";
+import { BEST, candidateId, RACY, settled, timedInTurn } from "./world.js";
 
 const DIGEST = "5".repeat(64);
 const PTX = `.version 9.5
@@ -24,31 +24,10 @@ ${"	fma.rn.f32 	%f1, %f2, %f3, %f1;\n".repeat(48)}	.loc	1 52 5
 	.file	1 "/candidate.cu"
 `;
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
-
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-beforeEach(async () => {
-  service = new Service(world());
-  await service.start();
-});
-
-afterEach(async () => {
-  await context?.close();
-  await service.stop();
-});
+setUp();
 
 async function open(ordinal, { change = (detail) => detail, counters = null, ...options } = {}) {
-  ({ context, page, complaints } = await newPage(browser, options));
-  await page.clock.setFixedTime(NOW);
+  await prepare(options);
   await page.route("**/api/v1/candidates/*", async (route) => {
     const response = await route.fetch();
     await route.fulfill({ response, json: change(await response.json()) });
@@ -64,8 +43,6 @@ async function open(ordinal, { change = (detail) => detail, counters = null, ...
   await panel("Source").waitFor();
 }
 
-const panel = (name) => page.getByRole("region", { name, exact: true });
-
 /** A candidate that was measured in 15 rounds of two processes. */
 function measured(detail) {
   const made = timedInTurn(detail, null);
@@ -76,6 +53,51 @@ function measured(detail) {
   ];
   return made;
 }
+
+it("an accepted candidate with its evidence, in every look", async () => {
+  await openPath(`/candidates/${candidateId(BEST)}`);
+  await panel("Times").waitFor();
+  await page.getByText("1 worker").waitFor();
+  await inEveryLook("accepted", async () => {
+    assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
+    assert.match(await panel("Times").innerText(), /wide[\s\S]*warm cache 9\.32 µs, not scored/);
+    assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
+    assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
+    assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B\s+372 B\s+20 B/);
+    assert.match(await panel("Checks").innerText(), /all 16 passed/);
+    assert.match(await panel("Evaluation").innerText(), /compile 312 ms[\s\S]*NVRTC|NVRTC[\s\S]*compile 312 ms/);
+  });
+});
+
+it("a rejected candidate with the line to blame, in every look", async () => {
+  await openPath(`/candidates/${candidateId(RACY)}`);
+  await panel("Source").waitFor();
+  await page.getByText("1 worker").waitFor();
+  await inEveryLook("rejected", async () => {
+    const verdict = await panel("Verdict").innerText();
+    assert.match(verdict, /data race\s+line 39 shared race: thread 33 reads part\[1\]/);
+    assert.match(verdict, /block \(3, 0, 0\), thread \(33, 0, 0\) · buffer part, byte 4/);
+    const blamed = page.locator("#L39");
+    assert.match(await blamed.innerText(), /^39\s*for \(int w = 1; w < WARPS/);
+    assert.match(await blamed.locator("+ .note").innerText(), /shared race thread 33 reads/);
+    assert.match(await panel("Difference to the parent").innerText(), /\+1 −1 lines[\s\S]*nothing waits for the readers/);
+  });
+});
+
+it("a long kernel with many findings and calls, in every look", async () => {
+  const words = "of many words ".repeat(12);
+  const change = (detail) => {
+    const source = Array.from({ length: 2_000 }, (_, line) => `  acc += y[threadIdx.x + ${line}] * ${line}e-3f;  // ${line % 50 === 0 ? words : ""}`).join("\n");
+    const [finding] = detail.evaluation.findings;
+    // The parent is read, too.
+    if (!finding) return detail;
+    const findings = Array.from({ length: 60 }, (_, at) => ({ ...finding, line: 1 + 30 * at, message: `${finding.message} ${words}` }));
+    const diff = source.split("\n").map((text, at) => ({ change: at % 40 === 0 ? "added" : "kept", old: at % 40 === 0 ? null : at + 1, new: at + 1, text }));
+    return { ...detail, title: words, source, diff, evaluation: { ...detail.evaluation, findings } };
+  };
+  await open(RACY, { change });
+  await inEveryLook("candidate-large");
+});
 
 describe("the difference", () => {
   it("is shown in one column or side by side, as the reader likes", async () => {
@@ -127,6 +149,22 @@ describe("the evidence", () => {
     });
   }
 
+  it("of a confirmation shows the SASS of each line", async () => {
+    const sass = `softmax:\n${"44\tFFMA R1, R2, R3, R1\n".repeat(30)}52\tMUFU.EX2 R4, R5\n\tEXIT\n`;
+    const digest = "6".repeat(64);
+    const confirmed = (detail) => ({ ...detail, confirmation: { ...detail.confirmation, evidence: digest } });
+    await open(BEST, { change: confirmed });
+    await page.route(`**/api/v1/evidence/${digest}/image.sass`, (route) => route.fulfill({ contentType: "application/octet-stream", body: sass }));
+    await panel("Confirmation").getByRole("button", { name: "Show SASS by line" }).click();
+    await panel("Confirmation").getByText("32 instructions of the text").waitFor();
+    await page.getByRole("button", { name: "30 SASS instructions of line 44" }).click();
+    await panel("Confirmation").getByText("30 instructions of line 44.").waitFor();
+    await panel("Confirmation").scrollIntoViewIfNeeded();
+    await page.screenshot({ path: "screenshots/sass.png" });
+    await assertFits(page);
+    assert.deepEqual(complaints, []);
+  });
+
   for (const colorScheme of SCHEMES) {
     it(`shows the executed instructions of each line, ${colorScheme}`, async () => {
       const counters = (instructions) => ({ warp_instructions: instructions, "global.sectors_read": 512, "global.sectors_read_ideal": 384 });
@@ -157,6 +195,7 @@ describe("the evidence", () => {
 
 it("the rounds of a comparison are shown with the decision's interval", async () => {
   await open(BEST, { change: measured });
+  assert.match(await panel("Verdict").innerText(), /4\.06×\s+4\.02× to 4\.10×\s+over the baseline/);
   const picture = panel("Comparison").getByRole("img", { name: /^Rounds from/ });
   assert.match(await picture.getAttribute("aria-label"), /Rounds from \+2\.12 % to \+3\.67 %; effect \+3\.09 %/);
   assert.equal(await picture.locator("circle:not(.effect)").count(), 15);
@@ -188,10 +227,46 @@ describe("the relatives", () => {
 
   it("include what it was timed beside", async () => {
     const digest = "7".repeat(64);
-    await page?.close();
     await open(BEST, { change: (made) => ({ ...measured(made), evaluation: { ...measured(made).evaluation, measurement: { ...measured(made).evaluation.measurement, incumbent: digest } } }) });
     await page.route(`**/candidates?digest=${digest}*`, (route) => route.fulfill({ json: { candidates: [service.world.nodes[0]], next: null } }));
     await page.reload();
     await page.getByRole("link", { name: /with the .*incumbent/ }).waitFor();
   });
+});
+
+it("tells what sanitizers said before a promotion, and what was left out", async () => {
+  await openPath(`/candidates/${candidateId(BEST)}`);
+  const box = page.locator(".confirmation");
+  await box.waitFor();
+  assert.match(await box.innerText(), /memcheck\s+clean[\s\S]*racecheck\s+not run: it did not end in 120 s[\s\S]*many elements\s+not run: memory/);
+});
+
+it("tells who looked at a measured candidate first, and what came of comparing the incumbent with itself", async () => {
+  const wrong = { kind: "caught", screening: settled(0.012, "faster"), reason: "a gain of -0.31% to +0.22%" };
+  await openPath("/");
+  await page.route("**/api/v1/candidates/*", async (route) => {
+    const response = await route.fetch();
+    await route.fulfill({ response, json: timedInTurn(await response.json(), wrong) });
+  });
+  await page.goto(`${service.origin}/candidates/${candidateId(BEST)}`);
+  await panel("Comparison").waitFor();
+  assert.match(await panel("Comparison").innerText(), /Control\s+the incumbent against itself: called faster by its screening, not by its confirmation: a gain of -0\.31% to \+0\.22%/);
+  assert.match(await panel("Evaluation").innerText(), /Device\s+NVIDIA L4, nvidia[\s\S]*Pre-screen\s+2 of 31 executions on Emulated L4/);
+  assert.deepEqual(complaints, []);
+});
+
+it("a candidate without a verdict says what it waits for", async () => {
+  await openPath(`/candidates/${candidateId(18)}`);
+  await panel("Verdict").getByText("queued").waitFor();
+  await panel("Source").waitFor();
+  await inEveryLook("candidate-empty");
+});
+
+it("a link to a line opens the candidate at that line", async () => {
+  await openPath(`/candidates/${candidateId(BEST)}#L72`);
+  const line = page.locator("#L72");
+  await line.waitFor();
+  assert.match(await line.getAttribute("class"), /target/);
+  const [top, height] = await line.evaluate((element) => [element.getBoundingClientRect().top, innerHeight]);
+  assert.ok(top >= 0 && top < height, `line 72 is at ${top} px of ${height} px`);
 });

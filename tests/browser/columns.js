@@ -19,6 +19,7 @@ export function columns(nodes, query) {
     best: nodes.find((node) => node.best)?.ordinal ?? null,
     ordinals: slice.map((node) => node.ordinal),
     generations: slice.map((node) => node.generation),
+    islands: slice.some(({ island }) => island !== null) ? slice.map(({ island }) => island) : [],
     parents: slice.map((node) => (node.parents.length > 0 ? ordinalOf(node.parents[0]) : null)),
     further_parents: slice.flatMap((node) => node.parents.slice(1).map((id) => [node.ordinal, ordinalOf(id)])),
     operator_names: operators,

@@ -29,14 +29,24 @@ export class Kernelwright {
       made.token = stdout.trim();
     }
     const worker = scope === null ? ["--with-local-worker"] : [];
-    made.child = spawn(PROGRAM, ["serve", "--listen", "127.0.0.1:0", "--data", made.folder, ...worker], {
-      cwd: made.folder,
-      env: environment,
-      stdio: ["ignore", "pipe", "pipe"],
-    });
-    made.exited = new Promise((done) => made.child.on("exit", done));
-    made.origin = await made.#address();
+    made.isTemporary = true;
+    await made.#serve(PROGRAM, worker, environment);
     return made;
+  }
+
+  /** Starts a service without a worker on a data folder that is kept. */
+  static async on(folder, program) {
+    assert.ok(existsSync(program), `there is no ${program}: run cargo build --release --package server`);
+    const made = new Kernelwright();
+    made.folder = folder;
+    await made.#serve(program, [], process.env);
+    return made;
+  }
+
+  async #serve(program, options, env) {
+    this.child = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--data", this.folder, ...options], { cwd: this.folder, env, stdio: ["ignore", "pipe", "pipe"] });
+    this.exited = new Promise((done) => this.child.on("exit", done));
+    this.origin = await this.#address();
   }
 
   /** The address from the log; whatever else is logged is read and forgotten. */
@@ -57,7 +67,7 @@ export class Kernelwright {
   async stop() {
     this.child.kill("SIGTERM");
     await this.exited;
-    await rm(this.folder, { recursive: true, force: true });
+    if (this.isTemporary) await rm(this.folder, { recursive: true, force: true });
   }
 
   async get(path) {

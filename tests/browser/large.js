@@ -6,6 +6,9 @@ import { candidateId, world } from "./world.js";
 const GENERATION = 200;
 const VERDICTS = ["accepted", "accepted", "accepted", "compile_rejected", "incorrect_output", "data_race", "accepted", "timeout", "gate_rejected", "accepted"];
 
+/** Candidates between two resets of islands, and islands that a reset begins again. */
+const RESET = { every: 60, islands: 2 };
+
 /** A generator of numbers from 0 up to `below`, the same in every run. */
 function chance() {
   let state = 20_261;
@@ -15,16 +18,23 @@ function chance() {
   };
 }
 
-/** The world with its live run replaced by one of `size` candidates, written by models. */
-export function largeWorld(size) {
+/** The world with its live run replaced by one of `size` candidates, written by models, on so many islands. */
+export function largeWorld(size, islands = 0) {
   const made = world();
   const [sample] = made.nodes;
   const random = chance();
-  let elite = [0];
+  const elites = Array.from({ length: Math.max(1, islands) }, () => [0]);
+  const generationSize = islands > 0 ? islands : GENERATION;
   let fastest = 0;
   const nodes = [];
   for (let ordinal = 0; ordinal < size; ordinal += 1) {
-    const generation = Math.ceil(ordinal / GENERATION);
+    const generation = Math.ceil(ordinal / generationSize);
+    const island = islands === 0 || ordinal === 0 ? null : random(islands);
+    const elite = elites[island ?? 0];
+    if (islands > 0 && ordinal > 0 && ordinal % RESET.every === 0) {
+      const order = elites.toSorted((one, other) => (nodes[one[0]]?.speedup ?? 0) - (nodes[other[0]]?.speedup ?? 0));
+      for (const worse of order.slice(0, RESET.islands)) worse.splice(0, worse.length, order.at(-1)[0]);
+    }
     const verdict = ordinal === 0 ? "accepted" : VERDICTS[random(VERDICTS.length)];
     const parents = ordinal === 0 ? [] : [elite[random(elite.length)]];
     const crossed = ordinal > 1 && random(4) === 0;
@@ -36,8 +46,9 @@ export function largeWorld(size) {
       id: candidateId(ordinal),
       ordinal,
       generation,
+      island,
       parents: parents.map(candidateId),
-      operator: { operator: ordinal === 0 ? "baseline" : crossed ? "crossover" : "mutation" },
+      operator: { operator: ordinal === 0 ? "baseline" : islands > 0 ? "improve" : crossed ? "crossover" : "mutation" },
       proposer: ordinal === 0 ? "playbook" : ["fast", "large"][random(2)],
       title: ordinal === 0 ? "baseline" : `variant ${ordinal}`,
       verdict,
@@ -51,7 +62,11 @@ export function largeWorld(size) {
       judged_at: new Date(Date.parse(sample.created_at) + ordinal * 1_000 + 20_000).toISOString(),
     });
     if (speedup !== null && speedup > nodes[fastest].speedup) fastest = ordinal;
-    if (speedup !== null && ordinal % GENERATION < 40) elite = [...elite, ordinal].sort((one, other) => nodes[other].speedup - nodes[one].speedup).slice(0, 30);
+    if (speedup !== null && ordinal % GENERATION < 40) {
+      elite.push(ordinal);
+      elite.sort((one, other) => nodes[other].speedup - nodes[one].speedup);
+      elite.splice(30);
+    }
   }
   nodes[fastest].best = true;
   made.nodes = nodes;

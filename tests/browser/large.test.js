@@ -1,40 +1,28 @@
 // A run of 100,000 candidates: read by generation, opened where the reader looks, and how much that is.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, it } from "node:test";
+import { before, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { assertFits, SCHEMES, SIZES } from "./browser.js";
+import { complaints, page, panel, prepare, serve, service, setUp } from "./hooks.js";
 import { largeWorld } from "./large.js";
-import { Service } from "./service.js";
 
 const SIZE = 100_000;
 /** The most that one answer takes, bytes: as the service limits it, before compression. */
 const ANSWER = 110_000;
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
 let answers;
 let made;
 
-before(async () => {
-  browser = await launchBrowser();
+setUp({ standIn: false });
+
+before(() => {
   made = largeWorld(SIZE);
 });
 
-after(() => browser?.close());
-
-afterEach(async () => {
-  await context?.close();
-  await service?.stop();
-});
-
 async function open(options) {
-  service = new Service(made);
-  await service.start();
-  ({ context, page, complaints } = await newPage(browser, options));
+  await serve(made);
+  await prepare({ now: null, ...options });
   answers = [];
   page.on("response", async (response) => {
     if (!response.url().includes("/api/v1/") || response.url().includes("/events")) return;
@@ -43,7 +31,6 @@ async function open(options) {
   await page.goto(`${service.origin}/runs/${made.live}`);
 }
 
-const panel = (name) => page.getByRole("region", { name, exact: true });
 const bars = () => panel("Lineage").getByRole("button", { name: /^generations? / });
 
 for (const colorScheme of SCHEMES) {

@@ -1,37 +1,20 @@
 // The lineage in a real browser: empty, small and large, by mouse, keyboard and touch.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { assertFits, SCHEMES, SIZES } from "./browser.js";
+import { complaints, context, inEveryLook, node, page, panel, placeOf, prepare, serve, service, setUp } from "./hooks.js";
 import { largeWorld } from "./large.js";
-import { Service } from "./service.js";
-import { BEST, candidateId, NOW, RACY, runId, world } from "./world.js";
+import { BEST, candidateId, RACY, runId, world } from "./world.js";
 
 const LARGE = 10_000;
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
-
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-afterEach(async () => {
-  await context?.close();
-  await service?.stop();
-});
+setUp({ standIn: false });
 
 async function open(made, { path, ...options } = {}) {
-  service = new Service(made);
-  await service.start();
-  ({ context, page, complaints } = await newPage(browser, options));
-  await page.clock.setFixedTime(NOW);
+  await serve(made);
+  await prepare(options);
   await page.addInitScript(() => {
     window.shifts = [];
     new PerformanceObserver((list) => {
@@ -41,10 +24,8 @@ async function open(made, { path, ...options } = {}) {
   await page.goto(service.origin + (path ?? `/runs/${made.live}`));
 }
 
-const panel = (name) => page.getByRole("region", { name, exact: true });
 const lineage = () => panel("Lineage");
 const frame = () => page.getByRole("group", { name: /^Lineage of/ });
-const node = (ordinal) => page.locator(`a[data-candidate][aria-label^="#${ordinal} "]`);
 const focused = () => page.evaluate(() => Number(/^#(\d+) /.exec(document.activeElement?.getAttribute("aria-label") ?? "")?.[1]));
 
 /** The share of the canvas that is not its ground, and a digest of its pixels. */
@@ -70,15 +51,6 @@ function picture() {
   );
 }
 
-async function placeOf(ordinal) {
-  await frame().scrollIntoViewIfNeeded();
-  await node(ordinal).focus();
-  await page.evaluate(() => new Promise(requestAnimationFrame));
-  const box = await node(ordinal).boundingBox();
-  await node(ordinal).blur();
-  return [box.x + box.width / 2, box.y + box.height / 2];
-}
-
 for (const colorScheme of SCHEMES) {
   for (const size of Object.keys(SIZES)) {
     it(`of ${LARGE} candidates is shown whole, ${colorScheme}, ${size}`, async () => {
@@ -94,6 +66,26 @@ for (const colorScheme of SCHEMES) {
       assert.deepEqual(complaints, []);
     });
   }
+}
+
+for (const size of [40, 600]) {
+  it(`of ${size} candidates on islands has a lane for each, in every look`, async () => {
+    const made = largeWorld(size, 5);
+    await open(made);
+    await frame().waitFor();
+    await picture();
+    const button = lineage().getByRole("button", { name: "Islands" });
+    assert.equal(await button.getAttribute("aria-pressed"), "true");
+    const { ordinal, island } = made.nodes.find(({ best }) => best);
+    assert.match(await node(ordinal).getAttribute("aria-label"), new RegExp(`, island ${island}, best of the run$`));
+    await inEveryLook(`islands-${size}`);
+    await page.setViewportSize(SIZES.desktop);
+    const apart = await picture();
+    await button.click();
+    assert.notEqual((await picture()).digest, apart.digest, "the islands are drawn together");
+    await button.click();
+    assert.equal((await picture()).digest, apart.digest);
+  });
 }
 
 it("of a run without candidates says what comes first", async () => {
@@ -116,6 +108,47 @@ it("moves nothing on the page while candidates arrive", async () => {
   await node(30).waitFor();
   assert.deepEqual(await frame().boundingBox(), box);
   assert.deepEqual((await page.evaluate(() => window.shifts)).filter(Boolean), [], "nothing in the frame shifts");
+});
+
+describe("a small run", () => {
+  it("leads to a candidate by a click, and back", async () => {
+    await open(world());
+    await page.mouse.click(...(await placeOf(RACY)));
+    await page.getByRole("heading", { name: "#11 rows in pairs" }).waitFor();
+    assert.equal(new URL(page.url()).pathname, `/candidates/${candidateId(RACY)}`);
+    await page.goBack();
+    await node(RACY).waitFor();
+  });
+
+  it("shows a card for the candidate under the pointer", async () => {
+    await open(world());
+    await page.mouse.move(...(await placeOf(RACY)));
+    const card = page.locator(".frame .card").first();
+    await card.waitFor();
+    assert.match(await card.innerText(), /#11 rows in pairs[\s\S]*data race[\s\S]*line 39: thread 33 reads part\[1\]/);
+    await page.screenshot({ path: "screenshots/card.png" });
+  });
+
+  it("is walked with the arrow keys", async () => {
+    await open(world());
+    await node(BEST).focus();
+    const focused = () => page.evaluate(() => document.activeElement?.getAttribute("data-candidate"));
+    for (const [key, ordinal] of [["ArrowLeft", 10], ["ArrowLeft", 8], ["ArrowDown", RACY], ["Home", 0], ["ArrowRight", 1], ["c", BEST]]) {
+      await page.keyboard.press(key);
+      assert.equal(await focused(), candidateId(ordinal), key);
+    }
+    await page.screenshot({ path: "screenshots/focus.png" });
+    await page.keyboard.press("Enter");
+    await page.getByRole("heading", { name: "#12 one warp a row, no shared memory" }).waitFor();
+  });
+
+  it("can dim all but the path to the best", async () => {
+    await open(world());
+    await page.getByRole("button", { name: "Path to the best" }).click();
+    const bright = await page.locator("a[data-candidate]").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("data-candidate")));
+    assert.deepEqual(bright.sort(), [0, 1, 4, 8, 10, BEST].map(candidateId));
+    await page.screenshot({ path: "screenshots/path.png", fullPage: true });
+  });
 });
 
 describe("the mouse", () => {

@@ -1,31 +1,16 @@
 // Texts of models, people and tasks are shown as text: markup in any of them makes no element and runs nothing.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { afterEach, describe, it } from "node:test";
 
-import { launchBrowser, newPage } from "./browser.js";
-import { Service } from "./service.js";
-import { BEST, candidateId, NOW, RACY, settled, timedInTurn, world } from "./world.js";
+import { page, prepare, service, setUp } from "./hooks.js";
+import { BEST, candidateId, RACY, settled, timedInTurn } from "./world.js";
 
 const ATTACK = `<img src=x onerror="window.attacked=1"><script>window.attacked=1</script><svg onload="window.attacked=1"></svg>"'><b id=attack>`;
 
-let browser;
-let service;
-let context;
-let page;
-
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-afterEach(async () => {
-  // The page may ask again while it is closed.
-  await page?.unrouteAll({ behavior: "ignoreErrors" });
-  await context?.close();
-  await service?.stop();
-});
+// Before the page is closed, because it may ask again while it is.
+afterEach(() => page?.unrouteAll({ behavior: "ignoreErrors" }));
+setUp();
 
 /** Puts the attack into every text of a value but those that name things or are one of a closed list. */
 function spoiled(value, name = "") {
@@ -37,11 +22,8 @@ function spoiled(value, name = "") {
 }
 
 async function open(path) {
-  const made = world();
-  service = new Service(made);
-  await service.start();
-  ({ context, page } = await newPage(browser));
-  await page.clock.setFixedTime(NOW);
+  const made = service.world;
+  await prepare();
   const errors = [];
   page.on("pageerror", (error) => errors.push(String(error)));
   page.on("dialog", (dialog) => errors.push(dialog.message()));

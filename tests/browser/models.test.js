@@ -5,10 +5,11 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { after, afterEach, before, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import { pathToFileURL } from "node:url";
 
-import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { SCHEMES } from "./browser.js";
+import { complaints, inEveryLook, page, panel, prepare, setUp } from "./hooks.js";
 import { Kernelwright } from "./kernelwright.js";
 import { HOSTILE, recording, TASK } from "./recording.js";
 
@@ -25,33 +26,24 @@ const PRICE = { input: 0.25, cached: 0.025, output: 2 };
 /** Limit of the run's duration in milliseconds: nine kernels on the emulated device. */
 const RUN_TAKES = 240_000;
 
-let browser;
 let service;
-let context;
-let page;
-let complaints;
 /** Path of the run's page. */
 let run;
 
+setUp({ standIn: false });
+
 before(async () => {
-  browser = await launchBrowser();
   service = await Kernelwright.start({ "models.toml": MODELS, "replies.jsonl": recording(PRICE), "unpriced.jsonl": recording() });
   await service.upload(TASK);
 });
 
-after(async () => {
-  await browser?.close();
-  await service?.stop();
-});
-
-afterEach(() => context?.close());
+after(() => service?.stop());
 
 async function open(path, options) {
-  ({ context, page, complaints } = await newPage(browser, options));
+  await prepare({ now: null, ...options });
   await page.goto(service.origin + path);
 }
 
-const panel = (name) => page.getByRole("region", { name, exact: true });
 const button = (name) => page.getByRole("button", { name, exact: true });
 
 async function candidate(ordinal) {
@@ -179,14 +171,16 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
     },
     "conversation": {
       path: async () => `/candidates/${(await candidate(4)).id}`,
-      ready: () => page.getByRole("article", { name: "Call 2" }).waitFor(),
+      async ready() {
+        const call = page.getByRole("article", { name: "Call 2" });
+        await call.getByText("Prompt", { exact: true }).click();
+        await call.getByText("the model before").click();
+      },
       async check() {
         const [first, second] = [page.getByRole("article", { name: "Call 1" }), page.getByRole("article", { name: "Call 2" })];
         assert.equal(await first.getByLabel("Reply, word for word").textContent(), `I cannot say anything about ${HOSTILE} without a profile.`);
         assert.match(await page.title(), /^#4 /, "nothing in a reply is executed");
         assert.match(await first.innerText(), /4,000 tokens, 3,600 from the cache[\s\S]*\$0\.\d+[\s\S]*best #0[\s\S]*Holds no candidate: the reply has no kernel/);
-        await second.getByText("Prompt", { exact: true }).click();
-        await second.getByText("the model before").click();
         assert.ok((await second.locator("pre:visible").allTextContents()).some((text) => text.includes(HOSTILE)), "the conversation goes on");
         assert.match(await panel("Source").innerText(), /No kernel came of it/);
       },
@@ -203,19 +197,12 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       },
     },
   };
-  for (const colorScheme of SCHEMES) {
-    for (const size of Object.keys(SIZES)) {
-      for (const [name, { path, ready, check }] of Object.entries(pages)) {
-        it(`${name}, ${colorScheme}, ${size}`, async () => {
-          await open(await path(), { colorScheme, size });
-          await ready();
-          await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true });
-          await check();
-          await assertFits(page);
-          assert.deepEqual(complaints, []);
-        });
-      }
-    }
+  for (const [name, { path, ready, check }] of Object.entries(pages)) {
+    it(name, async () => {
+      await open(await path());
+      await ready();
+      await inEveryLook(name, check);
+    });
   }
 });
 

@@ -1,48 +1,80 @@
-// The run page of a large run: its table, its curve, and how little it reads while the run goes on.
+// The page of a run: its table, its curve, its controls, and what it says where little is there.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES } from "./browser.js";
+import { assertFits, SCHEMES } from "./browser.js";
+import { complaints, inEveryLook, node, open, page, panel, placeOf, serve, service, setUp } from "./hooks.js";
 import { largeWorld } from "./large.js";
-import { Service } from "./service.js";
-import { accept, candidateId, NOW, propose, runId, timedInTurn, world } from "./world.js";
+import { BEST, candidateId, promote, RACY, runId, timedInTurn } from "./world.js";
 
 const LARGE = 10_000;
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
+setUp();
 
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-afterEach(async () => {
-  await context?.close();
-  await service?.stop();
-});
-
-async function open(made, { path, ...options } = {}) {
-  service = new Service(made);
-  await service.start();
-  ({ context, page, complaints } = await newPage(browser, options));
-  await page.clock.setFixedTime(NOW);
-  await page.goto(service.origin + (path ?? `/runs/${made.live}`));
-}
-
-const panel = (name) => page.getByRole("region", { name, exact: true });
+const run = () => `/runs/${service.world.live}`;
 const table = () => panel("Candidates");
 const rows = () => table().locator("tr.row");
 const ordinals = async () => (await rows().locator("td.ordinal").allInnerTexts()).map(Number);
 
+it("the run with its verdicts, its lineage and its events, in every look", async () => {
+  await open(run());
+  await node(BEST).waitFor();
+  await page.getByText("1 worker").waitFor();
+  await inEveryLook("run", async () => {
+    assert.equal(await page.locator("h1").innerText(), "row-softmax playbook");
+    assert.match(await panel("Verdicts").innerText(), /judged\s+17[\s\S]*1 data race[\s\S]*2 incorrect output[\s\S]*accepted\s+11/);
+    assert.match(await node(BEST).getAttribute("aria-label"), /#12 .*step, accepted, 4\.06× modelled, best of the run/);
+    assert.match(await panel("Events").innerText(), /live[\s\S]*#16 asynchronous copies\s+out of bounds/);
+    for (const name of ["Best so far", "Lineage", "Events"]) {
+      assert.equal(await panel(name).locator("header").getByText("modelled").count(), 1, `the badge of ${name}`);
+    }
+  });
+});
+
+describe("a run without a worker", () => {
+  it("says so where the run waits", async () => {
+    service.workers = 0;
+    await open(run());
+    await page.getByText("No worker is attached, so nothing is evaluated.").waitFor();
+    assert.match(await page.locator("main").innerText(), /kernelwright worker join http:\/\/127\.0\.0\.1:\d+/);
+    await page.goto(`${service.origin}/candidates/${candidateId(18)}`);
+    await page.getByText("No worker is attached, so nothing is evaluated.").waitFor();
+  });
+});
+
+describe("a champion whose confirmation failed", () => {
+  it("is nowhere shown as accepted", async () => {
+    const champion = service.world.nodes.find((other) => other.ordinal === BEST);
+    Object.assign(champion, { best: false, promotion: { state: "refused", reason: "incorrect output on fresh inputs" } });
+    await open(run());
+    await node(BEST).waitFor();
+    assert.match(await node(BEST).getAttribute("aria-label"), /not confirmed/);
+    const row = panel("Candidates").locator("tbody tr", { hasText: champion.title });
+    assert.match(await row.innerText(), /incorrect output on fresh inputs[\s\S]*not confirmed/);
+    assert.match(await page.getByRole("img", { name: /Best speedup so far/ }).getAttribute("aria-label"), /3\.35× by candidate 13/);
+    await page.screenshot({ path: "screenshots/not-confirmed.png", fullPage: true });
+    await page.mouse.click(...(await placeOf(BEST)));
+    assert.match(await panel("Verdict").innerText(), /not confirmed[\s\S]*The confirmation before promotion failed: incorrect output on fresh inputs/);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("is marked by its event", async () => {
+    await open(run());
+    await node(BEST).waitFor();
+    const event = promote(service.world);
+    const refused = { state: "refused", reason: "incorrect output on fresh inputs" };
+    event.promotion.state = refused;
+    Object.assign(service.world.nodes.find((other) => other.ordinal === BEST), { best: false, promotion: refused });
+    service.emit(event);
+    await page.locator(`a[data-candidate="${candidateId(BEST)}"][aria-label*="not confirmed"]`).waitFor();
+  });
+});
+
 describe("the table of candidates", () => {
   it("of a large run has only the rows in sight, and scrolls to the last", async () => {
-    await open(largeWorld(LARGE));
+    await serve(largeWorld(LARGE));
+    await open(run());
     await rows().first().waitFor();
     assert.ok((await rows().count()) < 40, `${await rows().count()} rows`);
     assert.equal(await table().locator("table").getAttribute("aria-rowcount"), String(LARGE + 1));
@@ -56,7 +88,8 @@ describe("the table of candidates", () => {
   });
 
   it("of a large run finds words on the service", async () => {
-    await open(largeWorld(LARGE));
+    await serve(largeWorld(LARGE));
+    await open(run());
     await rows().first().waitFor();
     await table().getByRole("searchbox").fill("variant 4242");
     await table().getByRole("status").getByText("1 found").waitFor();
@@ -67,7 +100,7 @@ describe("the table of candidates", () => {
   });
 
   it("is sorted by a click on a column, and by another the other way", async () => {
-    await open(world());
+    await open(run());
     await rows().first().waitFor();
     assert.deepEqual((await ordinals()).slice(0, 3), [12, 13, 10], "fastest first");
     await table().getByRole("button", { name: "Time" }).click();
@@ -79,7 +112,7 @@ describe("the table of candidates", () => {
   });
 
   it("is filtered by the funnel, the lists and a text, and a link keeps that", async () => {
-    await open(world());
+    await open(run());
     await panel("Verdicts").getByRole("button", { name: "incorrect output" }).click();
     assert.deepEqual(await ordinals(), [2, 5]);
     assert.equal(await table().getByRole("status").innerText(), "2 of 19");
@@ -100,7 +133,7 @@ describe("the table of candidates", () => {
   });
 
   it("shows the columns that were chosen, also after a reload", async () => {
-    await open(world());
+    await open(run());
     await table().getByText("Columns").click();
     await table().getByLabel("Generation").check();
     await table().getByLabel("Time").uncheck();
@@ -112,9 +145,33 @@ describe("the table of candidates", () => {
 });
 
 describe("the curve", () => {
+  const ticks = () => panel("Best so far").locator("text.axis").allTextContents();
+
+  it("fits its axis to small gains", async () => {
+    for (const node of service.world.nodes) if (node.speedup !== null && node.ordinal > 0) node.speedup = 1 + node.ordinal / 100;
+    await open(run());
+    await node(BEST).waitFor();
+    const shown = (await ticks()).filter((text) => text.endsWith("×")).map(parseFloat);
+    assert.ok(Math.min(...shown) >= 0.9 && Math.max(...shown) <= 1.2, `ticks ${shown}`);
+    assert.ok(shown.length >= 3, `ticks ${shown}`);
+    await page.screenshot({ path: "screenshots/small-gains.png", fullPage: true });
+  });
+
+  it("runs along candidates, time or cost", async () => {
+    for (const node of service.world.nodes) node.cost = node.ordinal === 0 ? null : 0.01;
+    await open(run());
+    const axis = page.getByRole("group", { name: "Horizontal axis" });
+    await axis.getByRole("button", { name: "time" }).click();
+    assert.ok((await ticks()).includes("minutes"), `${await ticks()}`);
+    await axis.getByRole("button", { name: "cost" }).click();
+    assert.ok((await ticks()).includes("dollars"), `${await ticks()}`);
+    assert.deepEqual(complaints, []);
+  });
+
   for (const colorScheme of SCHEMES) {
     it(`of a large run shows every candidate, ${colorScheme}`, async () => {
-      await open(largeWorld(LARGE), { colorScheme });
+      await serve(largeWorld(LARGE));
+      await open(run(), { colorScheme });
       await page.getByRole("img", { name: /Best speedup so far over 10,000 candidates/ }).waitFor();
       await page.screenshot({ path: `screenshots/run-large-${colorScheme}.png`, fullPage: true });
       assert.ok((await panel("Best so far").locator("svg *").count()) < 100, "the marks are no elements");
@@ -123,7 +180,7 @@ describe("the curve", () => {
   }
 
   it("is read by the pointer and by the keyboard", async () => {
-    await open(world());
+    await open(run());
     const plot = panel("Best so far").getByRole("slider");
     await plot.focus();
     await page.keyboard.press("End");
@@ -141,9 +198,9 @@ describe("the curve", () => {
   });
 
   it("shows the floor, and the interval of a measured best", async () => {
-    const made = world();
+    const made = service.world;
     for (const node of made.nodes) node.modelled = false;
-    await open(made, { path: "/" });
+    await open("/");
     await page.route("**/api/v1/candidates/*", async (route) => {
       const response = await route.fetch();
       const json = timedInTurn(await response.json(), null);
@@ -158,54 +215,14 @@ describe("the curve", () => {
   });
 
   it("of an empty run says so", async () => {
-    await open(world(), { path: `/runs/${runId(1)}` });
+    await open(`/runs/${runId(1)}`);
     await panel("Best so far").getByText("No candidate was accepted yet.").waitFor();
     await table().getByText("No candidates yet.").waitFor();
   });
 });
 
-describe("a page that is left open", () => {
-  it("says while its events do not arrive, and goes on where they ended", async () => {
-    const made = world();
-    await open(made);
-    await panel("Events").getByText("live").waitFor();
-    await page.route("**/events?**", (route) => route.abort());
-    service.dropReaders();
-    await page.getByText("Live updates are interrupted").waitFor();
-    service.emit(accept(made, 17, 5.1));
-    await page.unroute("**/events?**");
-    await page.locator(".facts").getByText("5.10×").waitFor();
-    await page.getByText("Live updates are interrupted").waitFor({ state: "detached" });
-  });
-
-  it("begins with the newest events, not with all of them", async () => {
-    const made = world();
-    const [stage] = made.events.filter(({ what }) => what.kind === "stage");
-    for (let number = 0; number < 5_000; number += 1) made.events.push({ ...stage, id: made.events.length + 1 });
-    made.runs.find(({ id }) => id === made.live).last_event = made.events.length;
-    await open(made);
-    await panel("Events").getByText("live").waitFor();
-    assert.ok(service.sent <= 150, `${service.sent} events`);
-    assert.equal(service.requests.filter((request) => request.includes("/candidates")).length, 1, "old events cause no reads but that of the floor");
-  });
-
-  it("reads the run and its candidates once for many events", async () => {
-    const made = world();
-    await open(made);
-    await panel("Events").getByText("live").waitFor();
-    const before = service.requests.length;
-    for (let number = 0; number < 40; number += 1) service.emit(propose(made, `burst ${number}`));
-    service.emit(accept(made, 17, 5.1));
-    await page.locator(".facts").getByText("5.10×").waitFor();
-    await page.locator(`a[data-candidate="${candidateId(58)}"]`).waitFor();
-    const reads = service.requests.slice(before).filter((request) => !request.endsWith("/health"));
-    assert.ok(reads.length <= 6, `${reads.length} reads: ${reads}`);
-    assert.ok(!reads.some((request) => request.endsWith("/lineage")), "not the lineage");
-  });
-});
-
 it("a run leads to its failures, its insights and a comparison, and offers its export", async () => {
-  await open(world());
+  await open(run());
   await rows().first().waitFor();
   const views = page.getByRole("navigation", { name: "Views of this run" });
   const links = await views.getByRole("link").evaluateAll((found) => found.map((link) => link.getAttribute("href")));
@@ -221,4 +238,92 @@ it("a run leads to its failures, its insights and a comparison, and offers its e
   await views.getByRole("link", { name: "Failures" }).click();
   await page.getByRole("heading", { name: "Failures" }).waitFor();
   assert.deepEqual(complaints, []);
+});
+
+describe("the keyboard", () => {
+  it("Escape takes a question back, and a card away", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Cancel the run" }).waitFor();
+    await page.keyboard.press("Escape");
+    await page.getByRole("button", { name: "Cancel…" }).waitFor();
+    await node(RACY).focus();
+    await page.locator(".frame .card").first().waitFor();
+    await page.keyboard.press("Escape");
+    await page.locator(".frame .card").first().waitFor({ state: "detached" });
+  });
+});
+
+describe("what went wrong beside the candidates", () => {
+  it("shows requests whose answer was lost, and what they are counted with", async () => {
+    const live = service.world.runs.find(({ id }) => id === service.world.live);
+    live.models = [{ name: "fast", weight: 1 }];
+    Object.assign(live.spend, { calls: 7, dollars: 0.5, interrupted_calls: 2, interrupted_tokens: 3000, interrupted_dollars: 0.25 });
+    await open(run());
+    const spend = await panel("Spend").innerText();
+    assert.match(spend, /Interrupted\s+2\s+requests without an answer[\s\S]*3,000 tokens and \$0\.25/);
+    assert.match(spend, /Dollars\s+\$0\.75/);
+    await page.screenshot({ path: "screenshots/interrupted.png", fullPage: true });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("says why a run promoted nothing, and names no branch that does not exist", async () => {
+    await open(`/runs/${runId(1)}`);
+    await page.getByRole("status").getByText("Nothing was promoted: the run was cancelled").waitFor();
+    const live = service.world.runs.find(({ id }) => id === service.world.live);
+    promote(service.world);
+    live.promotion = { ...live.promotion, checks: [], state: { state: "refused", reason: "incorrect output on fresh inputs" } };
+    await page.goto(service.origin + run());
+    const promotion = page.locator(".promotion");
+    await promotion.waitFor();
+    const text = await promotion.innerText();
+    assert.match(text, /Promotion refused[\s\S]*incorrect output on fresh inputs/);
+    assert.doesNotMatch(text, /kernelwright\/row-softmax/);
+    await page.screenshot({ path: "screenshots/unpromoted.png", fullPage: true });
+  });
+});
+
+describe("controls", () => {
+  it("pause and resume at once", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Pause" }).click();
+    await page.getByText("paused by request").first().waitFor();
+    await page.getByRole("button", { name: "Resume" }).click();
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    const posts = service.requests.filter((request) => request.startsWith("POST"));
+    assert.deepEqual(posts, [`POST /api/v1${run()}/pause`, `POST /api/v1${run()}/resume`]);
+  });
+
+  it("cancel only when asked twice", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Keep it" }).click();
+    assert.ok(!service.requests.some((request) => request.startsWith("POST")), "nothing was asked of the service");
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await page.getByRole("button", { name: "Cancel the run" }).click();
+    await page.locator("h1 + p").getByText("cancelled").waitFor();
+    assert.equal(await page.getByRole("button", { name: "Pause" }).count(), 0);
+  });
+
+  it("show why the service refused", async () => {
+    await open(run());
+    await page.getByRole("button", { name: "Pause" }).waitFor();
+    service.problem = { type: "/problems/wrong-state", title: "Wrong state", status: 409, detail: "the run is completed; only a running run can be paused" };
+    await page.getByRole("button", { name: "Pause" }).click();
+    assert.match(await page.getByRole("alert").innerText(), /Wrong state\s+the run is completed/);
+  });
+});
+
+describe("when there is little to show", () => {
+  it("a run without candidates says what comes first", async () => {
+    await open(`/runs/${runId(1)}`);
+    await panel("Lineage").getByText("No candidates yet.").waitFor();
+    await panel("Verdicts").getByText("No verdicts yet.").waitFor();
+    await inEveryLook("run-empty");
+  });
+
+  it("an unknown run shows the service's own words", async () => {
+    await open(`/runs/${runId(99)}`);
+    assert.match(await page.getByRole("alert").innerText(), /Unknown run\s+there is no run/);
+  });
 });

@@ -212,7 +212,7 @@ export class Service {
     this.emit({ kind: "steered", entry, actor: made.actor, what });
     if (action === "budget") run.budget = what.after;
     if (action === "fork") return send(response, 201, run);
-    if (action === "promote") return send(response, 202, { id: run.id, candidate, repository: "/data/promotions.git", branch: "kernelwright-modelled/row-softmax", state: { state: "confirming" }, checks: [] });
+    if (action === "promote") return send(response, 202, { id: run.id, candidate, repository: "/data/promotions.git", branch: "kernelwright-modelled/row-softmax", state: { state: "confirming" }, waits: run.state.state === "paused" ? `the run is paused (${run.state.reason}); the confirmation begins when the run is resumed` : null, checks: [] });
     send(response, action === "reevaluate" ? 202 : 200, made);
   }
 

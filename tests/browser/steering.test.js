@@ -1,46 +1,19 @@
 // Directions for a run: given on its page and on its candidates' pages, and listed.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { assertFits, SCHEMES, SIZES } from "./browser.js";
+import { complaints, open, page, panel, service, setUp } from "./hooks.js";
 import { assertSpeaks } from "./schema.js";
-import { Service } from "./service.js";
 import { someInsights } from "./views.js";
-import { BEST, candidateId, NOW, RACY, world } from "./world.js";
+import { BEST, candidateId, RACY } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">`;
 const UNCHANGED = { trials: null, dollars: null, tokens: null, wall_seconds: null, device_seconds: null };
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
+setUp();
 
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-beforeEach(async () => {
-  service = new Service(world());
-  await service.start();
-});
-
-afterEach(async () => {
-  await context?.close();
-  await service.stop();
-});
-
-async function open(path, options) {
-  ({ context, page, complaints } = await newPage(browser, options));
-  await page.clock.setFixedTime(NOW);
-  await page.goto(service.origin + path);
-}
-
-const panel = (name) => page.getByRole("region", { name, exact: true });
 const steering = () => panel("Steering");
 const press = (name) => steering().getByRole("button", { name, exact: true }).click();
 const directions = () => steering().getByRole("list", { name: "Directions, newest first" }).getByRole("listitem");
@@ -124,7 +97,6 @@ describe("on the page of a run", () => {
     await press("Withdraw direction 1");
     await steering().getByText("The service does not answer.").first().waitFor();
     assert.equal(await directions().count(), 1);
-    service = new Service(service.world);
     service.world.steering.push({ ...service.world.steering[0], entry: 2, text: "use shared memory" });
     await service.start(Number(port));
     await directions().getByText("use shared memory").waitFor();
@@ -172,6 +144,15 @@ describe("on the page of a candidate", () => {
     await click("Confirm and commit");
     await page.getByText("The confirmation was queued.").waitFor();
     assert.deepEqual(sent(), [["reevaluate", { candidate: candidateId(BEST) }], ["promote", { candidate: candidateId(BEST) }]]);
+  });
+
+  it("its promotion in a paused run says that it waits", async () => {
+    service.world.runs.find(({ id }) => id === service.world.live).state = { state: "paused", reason: "for the night" };
+    await open(`/candidates/${candidateId(BEST)}`);
+    await click("Promote…");
+    await page.getByText("The run is paused, so this waits until it is resumed.").waitFor();
+    await click("Confirm and commit");
+    await page.getByText("The confirmation was queued. It waits: the run is paused (for the night); the confirmation begins when the run is resumed.").waitFor();
   });
 
   it("another run is started from it", async () => {

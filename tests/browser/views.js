@@ -15,6 +15,7 @@ export function answerView(world, request, url) {
   if (path === "/fleet") return ok(world.views?.fleet ?? fleet(world));
   if (path === "/failures") return ok(page(clusters(world, url.searchParams.get("run")), url));
   if (path === "/failures/candidates") return ok(members(world, url));
+  if (path === "/promotions") return ok(promotionPage(world, url));
   if (path === "/runs/estimate") return ok(world.views?.estimate ?? estimate(0));
   if (path === "/compare/candidates") return compareCandidates(world, url);
   if (path === "/compare/runs") return compareRuns(world, url);
@@ -151,6 +152,43 @@ function page(all, url) {
 function members(world, url) {
   const found = world.nodes.filter(({ verdict }) => verdict === url.searchParams.get("verdict"));
   return { candidates: found.map((node) => member(world, node)), next: null };
+}
+
+/** A promotion in each state, and one that waits, of the live run's accepted candidates. */
+export function promotions(world) {
+  const [{ promotion: made }] = world.runs.filter(({ promotion }) => promotion);
+  const committed = "9fceb02d0ae598e95dc970b74767f19372d61af8";
+  const states = [
+    { state: { state: "confirming" }, waits: "the run is paused (paused by request); the confirmation begins when the run is resumed", checks: [] },
+    { state: { state: "committed", commit: committed } },
+    { state: { state: "reverted", commit: committed, reason: "on NVIDIA L4 it has 0.97 times the speed of the baseline" } },
+    { state: { state: "refused", reason: "incorrect output on fresh inputs" }, checks: made.checks.map((check) => ({ ...check, verdict: "incorrect_output", speedup: null })) },
+    { state: { state: "blocked", reason: "the branch has commits that this service did not make; merge or delete it, then resume the run" }, checks: [] },
+  ];
+  const accepted = world.nodes.filter(({ verdict, ordinal }) => verdict === "accepted" && ordinal > 0);
+  return states.map((over, at) => {
+    const node = accepted[at % accepted.length];
+    return {
+      run: world.live,
+      run_name: world.runs.find(({ id }) => id === world.live).name,
+      task: TASK,
+      ordinal: node.ordinal,
+      title: node.title,
+      speedup: node.speedup,
+      modelled: node.modelled,
+      created_at: node.created_at,
+      updated_at: node.judged_at,
+      promotion: { ...made, id: `0193a2f0-0003-7000-8000-${String(100 - at).padStart(12, "0")}`, candidate: node.id, waits: null, ...over },
+    };
+  });
+}
+
+function promotionPage(world, url) {
+  const all = world.views?.promotions ?? (world.nodes.length > 0 ? promotions(world) : []);
+  const wanted = url.searchParams.get("state");
+  const matching = all.filter(({ promotion }) => !wanted || promotion.state.state === wanted);
+  const skip = Number(url.searchParams.get("cursor") ?? 0);
+  return { promotions: matching.slice(skip, skip + 30), next: matching.length > skip + 30 ? String(skip + 30) : null };
 }
 
 /** An estimate from so many past runs. */

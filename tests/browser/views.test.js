@@ -2,45 +2,17 @@
 // a little and with much to show, and with texts that want to be markup.
 
 import assert from "node:assert/strict";
-import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { describe, it } from "node:test";
 
-import { assertFits, launchBrowser, newPage, SCHEMES, SIZES } from "./browser.js";
+import { complaints, drawn, inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
 import { assertSpeaks } from "./schema.js";
-import { Service } from "./service.js";
-import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, someInsights, taskName } from "./views.js";
-import { BEST, candidateId, NOW, RACY, runId, world } from "./world.js";
+import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, promotions, someInsights, taskName } from "./views.js";
+import { BEST, candidateId, RACY, runId, world } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 
-let browser;
-let service;
-let context;
-let page;
-let complaints;
+setUp();
 
-before(async () => {
-  browser = await launchBrowser();
-});
-
-after(() => browser?.close());
-
-beforeEach(async () => {
-  service = new Service(world());
-  await service.start();
-});
-
-afterEach(async () => {
-  await context?.close();
-  await service.stop();
-});
-
-async function open(path, options) {
-  ({ context, page, complaints } = await newPage(browser, options));
-  await page.clock.setFixedTime(NOW);
-  await page.goto(service.origin + path);
-}
-
-const panel = (name) => page.getByRole("region", { name, exact: true });
 const row = (text) => page.locator("tbody tr", { hasText: text });
 const main = () => page.locator("main").innerText();
 
@@ -57,6 +29,8 @@ it("the stand-in's views are the API's", () => {
   assertSpeaks("Fleet", [fleet(made)]);
   assertSpeaks("FailureCluster", clusters(made));
   assertSpeaks("Insight", someInsights(made));
+  assertSpeaks("PromotionEntry", promotions(made));
+  assertSpeaks("PromotionView", promotions(made).map(({ promotion }) => promotion));
   assertSpeaks("RunEstimate", [estimate(0), estimate(3)]);
   assertSpeaks("CandidateComparison", [compareCandidates(made, url(`left=${candidateId(1)}&right=${candidateId(BEST)}`)).body, compareCandidates(made, url(`left=${candidateId(RACY)}&right=${candidateId(BEST)}`)).body]);
   assertSpeaks("RunComparison", [compareRuns(made, url(`left=${runId(5)}&right=${runId(4)}`)).body]);
@@ -137,6 +111,15 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         assert.match(await panel("Best so far").innerText(), /At 3 trials, which both have made/);
       },
     },
+    promotions: {
+      path: "/promotions",
+      ready: () => page.getByRole("listitem").first().waitFor(),
+      async check() {
+        const text = await main();
+        assert.match(text, /confirming[\s\S]*It waits: the run is paused \(paused by request\)[\s\S]*committed[\s\S]*commit 9fceb02d0ae598e95dc970b74767f19372d61af8 on branch kernelwright\/row-softmax[\s\S]*taken back[\s\S]*0\.97 times[\s\S]*refused[\s\S]*blocked[\s\S]*merge or delete it/);
+        assert.equal((await text.split("kernelwright/row-softmax")).length, 3, "branches of those with a commit");
+      },
+    },
     "new-run": {
       path: `/runs/new?task=${taskName}`,
       ready: () => page.getByText("No past runs.").waitFor(),
@@ -145,21 +128,14 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       },
     },
   };
-  for (const colorScheme of SCHEMES) {
-    for (const size of Object.keys(SIZES)) {
-      for (const [name, { path, before, ready, check }] of Object.entries(pages)) {
-        it(`${name}, ${colorScheme}, ${size}`, async () => {
-          before?.();
-          await open(path, { colorScheme, size });
-          await ready();
-          await page.getByText("1 worker").waitFor();
-          await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true });
-          await check();
-          await assertFits(page);
-          assert.deepEqual(complaints, []);
-        });
-      }
-    }
+  for (const [name, { path, before, ready, check }] of Object.entries(pages)) {
+    it(name, async () => {
+      before?.();
+      await open(path);
+      await ready();
+      await page.getByText("1 worker").waitFor();
+      await inEveryLook(name, check);
+    });
   }
 });
 
@@ -170,6 +146,7 @@ describe("nothing to show", () => {
     "/fleet": "No worker was seen in the last hour.",
     "/failures": "No candidate has failed.",
     "/insights": "No insights yet.",
+    "/promotions": "Nothing was promoted yet.",
     "/compare": "Nothing to compare yet.",
     "/runs/new": "No task is stored yet.",
   };
@@ -178,8 +155,7 @@ describe("nothing to show", () => {
       service.world = empty();
       await open(path);
       await page.getByText(words).waitFor();
-      await assertFits(page);
-      assert.deepEqual(complaints, []);
+      await inEveryLook(`empty${path.replaceAll("/", "-")}`);
     });
   }
 
@@ -192,7 +168,7 @@ describe("nothing to show", () => {
 });
 
 describe("trouble", () => {
-  for (const path of ["/tasks", "/leaderboards", "/fleet", "/failures", "/insights", "/compare"]) {
+  for (const path of ["/tasks", "/leaderboards", "/fleet", "/failures", "/insights", "/promotions", "/compare"]) {
     it(`${path} says it, and reads again`, async () => {
       service.problem = { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" };
       await open(path);
@@ -232,7 +208,7 @@ describe("much to show", () => {
     assert.equal(await page.getByRole("article").count(), 30);
     await page.getByRole("button", { name: "Smaller clusters" }).click();
     await page.getByRole("article").nth(59).waitFor();
-    await assertFits(page);
+    await inEveryLook("failures-large");
   });
 
   it("two hundred workers and a thousand tasks", async () => {
@@ -242,14 +218,69 @@ describe("much to show", () => {
     service.world.tasks = Array.from({ length: 1000 }, (_, number) => ({ ...task, name: `task-${number}` }));
     await open("/fleet", { size: "phone" });
     await row("worker-199").waitFor();
-    await assertFits(page);
+    await inEveryLook("fleet-large");
     await page.getByRole("link", { name: "Tasks", exact: true }).click();
     await row("task-999").waitFor();
     await page.getByPlaceholder("Filter").fill("task-99");
     await row("task-998").waitFor();
     assert.equal(await page.locator("tbody tr").count(), 11);
     assert.match(page.url(), /filter=task-99/);
-    await assertFits(page);
+    await inEveryLook("tasks-large");
+  });
+
+  const words = "of many words ".repeat(12);
+
+  it("promotions come in pages, and in one state", async () => {
+    const all = promotions(service.world);
+    service.world.views = { promotions: Array.from({ length: 95 }, (_, number) => ({ ...all[number % 5], title: words, promotion: { ...all[number % 5].promotion, id: runId(1000 + number) } })) };
+    await open("/promotions", { size: "phone" });
+    await page.getByRole("listitem").nth(29).waitFor();
+    await page.getByRole("button", { name: "Older promotions" }).click();
+    await page.getByRole("listitem").nth(59).waitFor();
+    await inEveryLook("promotions-large");
+    await page.getByRole("combobox", { name: "State" }).selectOption("taken back");
+    await page.getByRole("listitem").nth(18).waitFor();
+    assert.equal(await page.getByRole("listitem").count(), 19);
+    assert.match(page.url(), /state=reverted$/);
+  });
+
+  it("hundreds of insights with long thoughts", async () => {
+    const some = someInsights(service.world);
+    service.world.views = { insights: Array.from({ length: 400 }, (_, number) => ({ ...some[number % 4], candidate: candidateId(number), ordinal: number, thought: `thought ${number} ${words}` })) };
+    await open(`/insights?run=${service.world.live}`);
+    await page.locator("main li").nth(30).waitFor();
+    await inEveryLook("insights-large");
+  });
+
+  it("boards of many tasks", async () => {
+    const [board] = boards(service.world);
+    const entries = Array.from({ length: 5 }, (_, at) => ({ ...board.entries[0], candidate: candidateId(at), title: words }));
+    service.world.views = { leaderboards: { boards: Array.from({ length: 40 }, (_, number) => ({ ...board, task: `task-${number}`, entries })), next: null } };
+    await open("/leaderboards");
+    await panel("task-39").waitFor();
+    await inEveryLook("leaderboards-large");
+  });
+
+  it("two runs of a hundred thousand trials, and two long kernels", async () => {
+    const [left, right] = [5, 4].map((number) => service.world.runs.find(({ id }) => id === runId(number)));
+    for (const run of [left, right]) Object.assign(run, { name: `${run.name} ${words}`, task: "row-softmax", trials: 100_000, budget: { ...run.budget, trials: 100_000 }, verdicts: { accepted: 61_234, incorrect_output: 22_222, compile_rejected: 16_544 } });
+    await open(`/compare?of=runs&left=${left.id}&right=${right.id}`);
+    await panel("Best so far").waitFor();
+    await inEveryLook("compare-runs-large", async () => {
+      const [plot, room] = await panel("Best so far").locator("svg").first().evaluate((svg) => [svg.getBoundingClientRect().width, svg.parentElement.clientWidth]);
+      assert.equal(plot, room, "the plot has the width of its panel");
+      const [table, frame] = await panel("Side by side").locator(".scroll").evaluate((scroll) => [scroll.scrollWidth, scroll.clientWidth]);
+      assert.ok(table <= frame, `the table is ${table} px wide in ${frame} px`);
+    });
+    const source = Array.from({ length: 1_500 }, (_, line) => `  acc += y[threadIdx.x + ${line}] * ${line}e-3f;  // ${line % 50 === 0 ? words : ""}`).join("\n");
+    await page.route("**/api/v1/compare/candidates?*", async (route) => {
+      const response = await route.fetch();
+      const lines = source.split("\n").flatMap((text, at) => (at % 40 === 0 ? [{ change: "removed", old: at + 1, new: null, text }, { change: "added", old: null, new: at + 1, text: `${text} ` }] : [{ change: "kept", old: at + 1, new: at + 1, text }]));
+      await route.fulfill({ response, json: { ...(await response.json()), diff: lines } });
+    });
+    await page.goto(`${service.origin}/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`);
+    await panel("Times").waitFor();
+    await inEveryLook("compare-large");
   });
 });
 
@@ -263,13 +294,12 @@ describe("texts that want to be markup", () => {
     for (const worker of service.world.workers) Object.assign(worker, { name: HOSTILE, toolchain: HOSTILE });
     service.world.tasks[0].title = HOSTILE;
     service.world.views = { clusters: clusters(service.world).map((cluster) => ({ ...cluster, cause: HOSTILE })), insights: someInsights(service.world, HOSTILE) };
-    for (const path of ["/tasks", `/tasks/${taskName}`, "/leaderboards", "/fleet", "/failures", "/insights", `/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`, `/compare?of=runs&left=${runId(5)}&right=${runId(4)}`]) {
+    for (const path of ["/tasks", `/tasks/${taskName}`, "/leaderboards", "/fleet", "/failures", "/insights", "/promotions", `/runs/new?task=${taskName}`, `/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`, `/compare?of=runs&left=${runId(5)}&right=${runId(4)}`]) {
       await open(path);
       await page.locator("main").getByText("onerror").filter({ visible: true }).first().waitFor();
       assert.equal(await page.locator("main img, main script").count(), 0, path);
       assert.ok(!(await page.title()).startsWith("owned"), path);
       assert.deepEqual(complaints, [], path);
-      await context.close();
     }
   });
 });
@@ -288,6 +318,15 @@ describe("what a person does", () => {
     await page.getByRole("heading", { name: "Failures" }).waitFor();
     await page.goBack();
     await page.getByRole("heading", { name: "Tasks" }).waitFor();
+  });
+
+  it("sees the current place of a navigation that is too narrow for all", async () => {
+    await open("/fleet", { size: "phone" });
+    const place = page.getByRole("navigation", { name: "Main" }).locator("[aria-current=page]");
+    await place.waitFor();
+    await drawn();
+    const { x, width } = await place.boundingBox();
+    assert.ok(x >= 0 && x + width <= 390, `from ${x} to ${x + width} px of 390 px`);
   });
 
   it("drains a worker with a second press, not with the first", async () => {

@@ -68,6 +68,7 @@ function summary([ordinal, generation, parent, operator, title, outcome, speedup
     id: candidateId(ordinal),
     ordinal,
     generation,
+    island: null,
     parents: parent === null ? [] : [candidateId(parent)],
     operator,
     proposer: operator.operator === "submit" ? "ada" : operator.operator === "sweep" ? "sweep" : "playbook",
@@ -405,6 +406,7 @@ export function world() {
     candidate: winner.id,
     repository: "/srv/kernels.git",
     branch: "kernelwright/row-softmax/0193a2f0",
+    waits: null,
     state: { state: "committed", commit: "9fceb02d0ae598e95dc970b74767f19372d61af8" },
     checks: [
       { at: at(90), device: "NVIDIA L4", device_uuid: "GPU-2f1b", stage: "champion", verdict: "accepted", speedup: 4.61, modelled: false },

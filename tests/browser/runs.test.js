@@ -1,0 +1,158 @@
+// The list of runs, the sign-in, and what every page shows when the service is away, in a real browser against a stand-in.
+
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+
+import { assertFits } from "./browser.js";
+import { inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
+import { accept, runId } from "./world.js";
+
+setUp();
+
+const run = () => `/runs/${service.world.live}`;
+
+it("each run with its state, its best and its budget, in every look; and the devices", async () => {
+  await open("/");
+  await panel("Devices").waitFor();
+  await page.getByText("1 worker").waitFor();
+  await inEveryLook("runs", async () => {
+    assert.equal(await page.locator("tbody tr").count(), 5);
+    const live = await page.locator("tbody tr", { hasText: "row-softmax playbook" }).innerText();
+    for (const text of ["running", "4.06×", "modelled", "10.2 µs", "18 / 45 trials"]) assert.ok(live.includes(text), `${text} in ${live}`);
+    const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
+    assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);
+    const devices = await panel("Devices").innerText();
+    assert.match(devices, /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
+    assert.match(devices, /of bob\s+set aside: it does not keep what was written\s+controls: none yet/);
+    assert.match(devices, /of cleo\s+well\s+controls: none: modelled times have no noise/);
+  });
+});
+
+it("the list is sorted by a click on a column, and a link keeps order and filter", async () => {
+  await open("/");
+  const names = () => page.locator("tbody td.name a").allInnerTexts();
+  await page.getByRole("button", { name: "Best speedup" }).click();
+  assert.deepEqual((await names()).slice(0, 3), ["row-softmax on the card", "attention-f16 playbook", "row-softmax playbook"], "measured ones first");
+  await page.getByRole("button", { name: "Best speedup" }).click();
+  await page.getByRole("searchbox").fill("softmax p");
+  assert.match(page.url(), /\?sort=-best&filter=softmax\+p$/);
+  await page.reload();
+  await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  assert.deepEqual(await names(), ["row-softmax playbook"]);
+  assert.equal(await page.locator("th[aria-sort]").getAttribute("aria-sort"), "ascending");
+});
+
+it("three hundred runs come in pages, in every look", async () => {
+  const [run] = service.world.runs;
+  const words = "of many words ".repeat(6);
+  service.world.runs = Array.from({ length: 300 }, (_, number) => ({ ...run, id: runId(1000 + number), name: `run ${number} ${number % 7 === 0 ? words : ""}`, trials: number, budget: { ...run.budget, trials: 400 } }));
+  await open("/");
+  await page.locator("tbody tr").nth(299).waitFor();
+  await inEveryLook("runs-large");
+});
+
+it("the list is filtered by name, task, method and state", async () => {
+  await open("/");
+  await page.getByRole("searchbox").fill("attention");
+  await page.locator("tbody tr").nth(1).waitFor({ state: "detached" });
+  assert.match(await page.locator("tbody").innerText(), /attention-f16 playbook/);
+  await page.getByRole("searchbox").fill("nothing like it");
+  await page.getByText("No run matches").waitFor();
+});
+
+describe("a service that goes away", () => {
+  it("is missed at once, and the page continues by itself when it is back", async () => {
+    await open(run());
+    await panel("Events").getByText("live").waitFor();
+    const { port } = service.server.address();
+    await service.stop();
+    await page.getByText("The service is not reachable.").waitFor();
+    await page.screenshot({ path: "screenshots/gone.png" });
+    service.emit(accept(service.world, 17, 5.1));
+    await service.start(port);
+    await page.getByText("The service is not reachable.").waitFor({ state: "detached" });
+    await page.locator(".facts").getByText("5.10×").waitFor();
+  });
+
+  it("leaves a list that reads again when it is back", async () => {
+    await open("/");
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+    const { port } = service.server.address();
+    await service.stop();
+    await page.getByText("The service is not reachable.").waitFor();
+    service.world.runs[0].name = "renamed meanwhile";
+    await service.start(port);
+    await page.getByRole("link", { name: "renamed meanwhile" }).waitFor();
+  });
+});
+
+it("says which worker gets no job, and until when", async () => {
+  await open("/");
+  const devices = panel("Devices");
+  await devices.waitFor();
+  assert.match(await devices.innerText(), /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults/);
+  assert.equal(await devices.getByText("gets no job").count(), 1);
+  await page.screenshot({ path: "screenshots/suspended.png", fullPage: true });
+
+  for (const worker of service.world.workers) worker.suspended_until = "2026-11-21T14:20:00Z";
+  await page.goto(service.origin + run());
+  await page.getByRole("status").getByText(/No worker gets jobs before [\d:]+/).waitFor();
+});
+
+describe("when there is little to show", () => {
+  it("an empty list says how to begin", async () => {
+    service.world.runs = [];
+    await open("/");
+    await page.getByText("No runs yet.").waitFor();
+    assert.match(await page.locator("main").innerText(), /kernelwright run/);
+    await inEveryLook("empty-runs");
+  });
+
+  it("an unknown address leads back", async () => {
+    await open("/somewhere");
+    await page.getByRole("link", { name: "All runs" }).click();
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  });
+
+  it("a problem can be retried", async () => {
+    service.problem = { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" };
+    await open("/");
+    await page.getByRole("alert").getByText("see the log for 4711").waitFor();
+    await page.screenshot({ path: "screenshots/problem.png" });
+    service.problem = null;
+    await page.getByRole("button", { name: "Try again" }).click();
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+});
+
+it("a browser signs in with a token, and is asked again when its session ends", async () => {
+  service.token = "kw_right";
+  await open("/runs/new");
+  const field = page.getByLabel("Token of this service");
+  await field.fill("kw_wrong");
+  assert.equal(await field.getAttribute("type"), "password");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  await page.getByRole("alert").getByText("no token of this service has this secret").waitFor();
+  await page.screenshot({ path: "screenshots/sign-in.png" });
+  await assertFits(page);
+  await field.fill("kw_right");
+  await page.getByRole("button", { name: "Sign in" }).click();
+  // The page that was wanted, not the first one.
+  await page.getByRole("button", { name: "Launch" }).waitFor();
+  assert.match(await page.getByRole("banner").innerText(), /1 worker[\s\S]*ada \(admin\)/);
+  service.signedIn = false;
+  await page.goto(`${service.origin}/`);
+  await field.waitFor();
+  await field.fill("kw_right");
+  await page.keyboard.press("Enter");
+  await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  service.signedIn = false;
+  await page.getByRole("link", { name: "row-softmax playbook" }).click();
+  await field.waitFor();
+  await field.fill("kw_right");
+  await page.keyboard.press("Enter");
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await field.waitFor();
+  assert.equal(await page.getByRole("link", { name: "row-softmax playbook" }).count(), 0);
+});
