@@ -162,9 +162,9 @@ async fn propose(
     if new.trial && !may_charge(tx, run).await? {
         return Ok(Proposed::OverBudget);
     }
-    let original = same_code::original(tx, run, new.identity.as_ref()).await?;
-    let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
     let ordinal = next_ordinal(tx, run).await?;
+    let original = same_code::original(tx, run, new.identity.as_ref(), ordinal).await?;
+    let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
     insert(tx, run, (id, ordinal), new, Charge { trial, original }, now).await?;
     let stage = match new.operator {
         Operator::Baseline => EvaluationStage::Baseline,

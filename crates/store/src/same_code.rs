@@ -27,27 +27,51 @@ pub(crate) struct KnownVerdict {
     pub(crate) speedup: Option<f64>,
 }
 
-/// The run's first candidate with this text that has or awaits a verdict of its own. Comments and layout
-/// do not count, except where the text itself was rejected.
+/// The run's first candidate with this text, of those with an ordinal below `before`, that has or awaits
+/// a verdict of its own. Comments and layout do not count, except where the text itself was rejected.
 pub(crate) async fn original(
     tx: &mut Connection,
     run: RunId,
     identity: Option<&Identity>,
+    before: i64,
 ) -> Result<Option<Uuid>, StoreError> {
     let Some(identity) = identity else {
         return Ok(None);
     };
     query_scalar(
-        "SELECT id FROM candidates WHERE text_digest = $2 AND run = $1 \
+        "SELECT id FROM candidates WHERE text_digest = $2 AND run = $1 AND ordinal < $4 \
          AND state IN ('pending', 'evaluated') AND (digest = $3 OR verdict IS NULL \
          OR verdict NOT IN ('parse_rejected', 'policy_rejected')) ORDER BY ordinal LIMIT 1",
     )
     .bind(run.uuid())
     .bind(identity.text.to_string())
     .bind(identity.digest.to_string())
+    .bind(before)
     .fetch_optional(tx)
     .await
     .context("look for the same code")
+}
+
+/// Makes later candidates with the text of a candidate repetitions of it. A model may have answered for
+/// them first, and the order of answers must change nothing in a run.
+pub(crate) fn mark_later_copies(
+    tx: &mut Connection,
+    run: RunId,
+    candidate: CandidateId,
+    ordinal: i64,
+    identity: &Identity,
+) {
+    query(
+        "UPDATE candidates SET repeats = $5 WHERE text_digest = $2 AND run = $1 AND ordinal > $4 \
+         AND state IN ('pending', 'evaluated') AND (digest = $3 OR verdict IS NULL \
+         OR verdict NOT IN ('parse_rejected', 'policy_rejected'))",
+    )
+    .bind(run.uuid())
+    .bind(identity.text.to_string())
+    .bind(identity.digest.to_string())
+    .bind(ordinal)
+    .bind(candidate.uuid())
+    .defer(tx);
 }
 
 /// A verdict that holds for this code in this run, because another run reached it under the same

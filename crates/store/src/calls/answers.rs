@@ -265,7 +265,12 @@ async fn apply_answer(
     match effect {
         AnswerEffect::Written { text, .. } => {
             let identity = text.identity.as_ref();
-            let original = same_code::original(tx, call_state.run, identity).await?;
+            let ordinal = i64::from(call_state.ordinal);
+            let original = same_code::original(tx, call_state.run, identity, ordinal).await?;
+            if let (Some(identity), None) = (identity, original) {
+                let (run, candidate) = (call_state.run, call_state.candidate);
+                same_code::mark_later_copies(tx, run, candidate, ordinal, identity);
+            }
             query(
                 "UPDATE candidates SET title = $2, source_text = $3, digest = $4, configuration = $5, \
                  idea = $6, state = $7, duplicate_of = $8, text_digest = $9, launches = $10 \

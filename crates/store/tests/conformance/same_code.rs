@@ -4,10 +4,12 @@ use domain::api::CandidateState;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::ReportOutcome;
+use domain::search::Operator;
 use domain::timing::{CacheState, MeasuredTime, Timing};
 use domain::verdict::{Acceptance, Verdict, VerdictKind};
 use store::LeasedJob;
 
+use crate::calls::{draft, drafted, reply, written};
 use crate::fixture::{DEVICE, Lab, accepted, at, measurement, report, rounded};
 
 fn rejected() -> Verdict {
@@ -121,6 +123,23 @@ async fn of_candidates_that_execute_the_same_the_first_is_the_original() {
             };
             assert_eq!((summary.state, summary.best), (state, place == 0));
         }
+    }
+}
+
+#[tokio::test]
+async fn of_candidates_with_one_text_the_first_is_the_original_whichever_answer_came_first() {
+    for arrival in [[0, 1], [1, 0]] {
+        let lab = Lab::new().await;
+        let (run, worker, baseline) = lab.running(9).await;
+        let init = || draft(Operator::Init, &[baseline]);
+        let due = drafted(&lab, run, 1, &[init(), init()]).await;
+        for place in arrival {
+            reply(&lab, &due[place], &written("int a;"), 6).await;
+        }
+        while let Some(leased) = lab.lease(worker, at(8)).await {
+            lab.judge(&leased, accepted(50.0)).await;
+        }
+        assert_eq!(duplicates(&lab, run).await, [false, false, true]);
     }
 }
 
