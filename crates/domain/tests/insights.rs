@@ -71,7 +71,7 @@ fn told_from(first: usize, run: &[(EntryState, &[usize])]) -> Vec<Insight> {
     };
     let seen = run.iter().enumerate().skip(first.max(1)).map(seen);
     insights(&InsightRecords {
-        first: u32::try_from(first).unwrap(),
+        first: u32::try_from(first).expect("a small number"),
         entries,
         seen: seen.collect(),
         earlier: HashMap::from([(id(0), 1.0)]),
