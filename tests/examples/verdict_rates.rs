@@ -3,11 +3,12 @@
 //! the rates with their bounds; the tables also after every 100 kernels, on standard error. A list that exists is
 //! continued.
 //!
-//! `cargo build --package server --package driver && cargo run --package lab --example verdict_rates -- --wrong 300
-//! --honest 300 --seed 1 --list verdicts.jsonl`
+//! `cargo build --release --package server --package driver && cargo run --release --package lab --example verdict_rates
+//! -- --wrong 300 --honest 300 --seed 1 --list verdicts.jsonl --jobs 2`
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -22,8 +23,6 @@ use lab::verdicts::oracle::ensure_right;
 use lab::verdicts::subject::{Subject, subjects};
 use lab::verdicts::tally::{ItemResult, RatesRequest, Record, run, table};
 
-/// Evaluations at a time.
-const THREADS: usize = 2;
 /// New records between two tables of what is known so far.
 const BETWEEN_TABLES: usize = 100;
 
@@ -33,6 +32,8 @@ struct Arguments {
     honest: u64,
     seed: u64,
     list: PathBuf,
+    /// Evaluations at a time.
+    jobs: usize,
 }
 
 impl Arguments {
@@ -42,6 +43,7 @@ impl Arguments {
             honest: 50,
             seed: 1,
             list: PathBuf::from("verdicts.jsonl"),
+            jobs: std::thread::available_parallelism().map_or(1, NonZero::get),
         };
         let mut words = std::env::args().skip(1);
         while let Some(name) = words.next() {
@@ -53,9 +55,11 @@ impl Arguments {
                 "--honest" => arguments.honest = value.parse().context("read --honest")?,
                 "--seed" => arguments.seed = value.parse().context("read --seed")?,
                 "--list" => arguments.list = PathBuf::from(value),
-                _ => bail!("{name} is none of --wrong, --honest, --seed, --list"),
+                "--jobs" => arguments.jobs = value.parse().context("read --jobs")?,
+                _ => bail!("{name} is none of --wrong, --honest, --seed, --list, --jobs"),
             }
         }
+        ensure!(arguments.jobs > 0, "--jobs is 0; at least one is needed");
         Ok(arguments)
     }
 }
@@ -108,7 +112,7 @@ fn ensure_all_right(subjects: &[Subject], judges: &[Judge]) -> Result<usize> {
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::read()?;
     let subjects = subjects()?;
-    let folders = (0..THREADS)
+    let folders = (0..arguments.jobs)
         .map(|_| tempfile::tempdir())
         .collect::<Result<Vec<_>, _>>()?;
     let judges = folders

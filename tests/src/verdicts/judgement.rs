@@ -18,6 +18,11 @@ use worker::host::{Host, Settings};
 use super::mutation::Mutant;
 use super::subject::Subject;
 
+/// Consecutive items of a list whose kernels of one task get the same inputs, so that the reference's answers to them
+/// are computed once: about 50 of each task. A kernel cannot read the key from which the inputs are drawn, and no verdict
+/// depends on another.
+const ITEMS_PER_KEY: u64 = 350;
+
 /// The evaluator's verdict on one kernel.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Judgement {
@@ -110,10 +115,8 @@ impl Judge {
             kind: String::new(),
         };
         for stage in [EvaluationStage::Search, EvaluationStage::Confirmation] {
-            let key = format!(
-                "verdict rates {seed} {:?} {} {stage:?}",
-                mutant.kind, mutant.item
-            );
+            let group = mutant.item / ITEMS_PER_KEY;
+            let key = format!("verdict rates {seed} {:?} {group} {stage:?}", mutant.kind);
             let request = EvaluationRequest {
                 task: subject.bundle.clone(),
                 file: "candidate.cu".to_owned(),
