@@ -15,7 +15,7 @@ mod refine;
 
 use rand_chacha::ChaCha8Rng;
 
-use super::evolve::Population;
+use super::population::Population;
 use super::{Method, Operator};
 use crate::id::CandidateId;
 

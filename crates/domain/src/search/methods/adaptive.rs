@@ -8,7 +8,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Rules, Selection, Shows, Structure, full};
 use crate::search::Operator;
-use crate::search::evolve::Population;
+use crate::search::population::Population;
 
 /// The last written candidates whose share of accepted ones is the validity.
 const WINDOW: usize = 8;

@@ -9,7 +9,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Rules, Selection, Shows, Structure};
 use crate::search::Operator;
-use crate::search::evolve::Population;
+use crate::search::population::Population;
 
 pub(super) const RULES: Rules = Rules {
     first: 0,

@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::{Rules, Selection, Shows, Structure};
 use crate::search::Operator;
-use crate::search::evolve::Population;
+use crate::search::population::Population;
 use crate::search::selection::{draw_rank, draw_two_ranks};
 
 pub(super) const RULES: Rules = Rules {
