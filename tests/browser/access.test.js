@@ -51,7 +51,7 @@ it("a page of another site can neither read nor change anything with a signed-in
     };
     return [
       await attempt("/api/v1/runs", {}),
-      // What a form may send without being asked for permission.
+      // Requests that a form may send without a preflight.
       await attempt("/api/v1/runs", { method: "POST", mode: "no-cors", body: "{}" }),
       await attempt("/api/v1/session", { method: "DELETE" }),
     ];

@@ -1,4 +1,4 @@
-// What the service says of a large run in columns, from the candidates of the world.
+// The service's answer about a large run in columns, made from the candidates of the world.
 
 const RUN_BEGIN_S = 60;
 

@@ -1,4 +1,4 @@
-// What the files of browser tests share: a browser for each file, and for each test a service and a page. Importers see
+// The set-up that the files of browser tests share: a browser for each file, and for each test a service and a page. Importers see
 // the variables as they are at the time, so that tests name them like their own.
 
 import assert from "node:assert/strict";

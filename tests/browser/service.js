@@ -146,7 +146,7 @@ export class Service {
     }
   }
 
-  /** What the API says of the browser's session. */
+  /** The API's answer about the browser's session. */
   session() {
     const signed = this.token !== null && this.signedIn;
     return { required: this.token !== null, name: signed ? "ada" : null, scope: signed ? "admin" : null };

@@ -30,7 +30,7 @@ export function answerView(world, request, url) {
   return undefined;
 }
 
-/** What candidates of a task are judged by. */
+/** The definition of a task by which its candidates are judged. */
 export function definition(world, task) {
   return {
     ...task,

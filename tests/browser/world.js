@@ -286,7 +286,7 @@ export function detail(nodes, node, run) {
   };
 }
 
-/** What came of asking the winner once more; one sanitizer and one part of the protocol are missing. */
+/** The result of the winner's confirmation; one sanitizer and one part of the protocol are missing. */
 function confirmation(node) {
   const clean = ["memcheck", "initcheck", "synccheck"].map((tool) => ({ tool, status: "clean" }));
   const missing = { tool: "racecheck", status: "not_run", reason: "it did not end in 120 s" };
@@ -324,7 +324,7 @@ export function timedInTurn(detail, control) {
   return { ...detail, modelled: false, evaluation: { ...detail.evaluation, verdict, device, prescreen, measurement } };
 }
 
-/** What a comparison decided, and the bounds that it rests on. */
+/** The decision of a comparison, and the bounds that it rests on. */
 export function settled(effect, outcome) {
   const interval = { lower: effect - 0.002, upper: effect + 0.002 };
   return { outcome, evidence: { effect, interval, bootstrap: null, signed_rank: 0.5, cycles: null, margin: 0.005, processes: 1, pairs: 30 } };
@@ -438,7 +438,7 @@ export function world() {
   return { live: live.id, runs, nodes, events, tasks, models: [], workers: crew(devices), devices };
 }
 
-/** What becomes of a candidate that is being evaluated, applied to the world; the event that tells it. */
+/** Accepts a candidate that is being evaluated, and returns the event that reports it. */
 export function accept(world, ordinal, speedup) {
   const time_us = BASELINE_US / speedup;
   for (const node of world.nodes) node.best = node.ordinal === ordinal;

@@ -167,13 +167,13 @@ pub struct TokenView {
     pub name: String,
     /// The requests that it may send.
     pub scope: Scope,
-    /// When it was made.
+    /// Time of its creation.
     pub created_at: DateTime<Utc>,
     /// From when on it is refused; absent if it does not expire.
     pub expires_at: Option<DateTime<Utc>>,
     /// Its last use, to the minute; absent if it was never used.
     pub last_used_at: Option<DateTime<Utc>>,
-    /// When it was revoked; absent if it is not.
+    /// Time of its revocation; absent if it is not revoked.
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
@@ -209,7 +209,7 @@ pub struct SessionView {
 pub struct Change {
     /// Increases with time.
     pub id: i64,
-    /// When it was asked for.
+    /// Time of the request.
     pub at: DateTime<Utc>,
     /// The token that was used; absent for the command line and for a service without tokens.
     pub token: Option<TokenId>,

@@ -108,7 +108,7 @@ pub enum PromotionState {
         /// The commit.
         commit: String,
     },
-    /// Taken back by a further commit.
+    /// Reverted by a further commit.
     Reverted {
         /// The commit that takes it back.
         commit: String,

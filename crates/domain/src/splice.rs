@@ -26,7 +26,7 @@ fn strip_line_end(text: &str) -> Option<&str> {
 pub(crate) enum Trigraphs {
     /// Replaced, as before C++17.
     Resolved,
-    /// Kept as they are.
+    /// Not replaced, as since C++17.
     Plain,
 }
 

@@ -100,7 +100,7 @@ proptest! {
         prop_assert_eq!(tally.screened - tally.promoted - tally.undecided, caught);
         prop_assert_eq!(tally.unfinished, unfinished);
         prop_assert_eq!((tally.promoted, tally.undecided), (promoted, undecided));
-        // Told in two parts, it is the same.
+        // Counts that are added in two halves give the same.
         let halves = RESULTS.into_iter().zip(counts).flat_map(|(result, count)| {
             [(result, count / 2), (result, count - count / 2)]
         });

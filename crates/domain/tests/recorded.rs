@@ -5,7 +5,7 @@ use domain::recorded::Recording;
 use domain::tuner::{Outcome, Point};
 use serde_json::json;
 
-/// Made by hand in Kernel Tuner's format; the times were not measured.
+/// A hand-written file in Kernel Tuner's format; its times were not measured.
 const NATIVE: &str = r#"{
 "device_name": "NVIDIA RTX A4000",
 "kernel_name": "vector_add",

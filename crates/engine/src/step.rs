@@ -144,7 +144,7 @@ impl Engine {
         run: RunId,
         wanted: impl Fn(&Snapshot) -> bool,
     ) -> Result<bool, EngineError> {
-        // Taken out, so that a second step of the run at the same time reads everything itself.
+        // The progress is removed while it is used, so that a second step of the run at the same time reads everything itself.
         let known = self.progress().remove(&run).unwrap_or_default();
         let snapshot = self
             .store

@@ -305,7 +305,7 @@ impl<'a> TimingSession<'a> {
         let mut furthest = first;
         for (turn, contender) in sample_order(order, anchored).into_iter().enumerate() {
             let own_turn = own_turns.entry(contender).or_default();
-            // Where the cache is prepared, all contenders' first turns have the same inputs, and so have their second
+            // If the cache is prepared, all contenders' first turns have the same inputs, and so have their second
             // turns. Otherwise every turn uses the sets that were not accessed for the longest time.
             let start = first + if prepared { *own_turn } else { turn } * executions;
             *own_turn += 1;

@@ -75,7 +75,7 @@ fn plain_accesses_beside_atomics_are_races() {
             (READ.to_owned(), ADD.to_owned()),
             (ADD.to_owned(), WRITE.to_owned()),
             (WRITE.to_owned(), ADD.to_owned()),
-            // What comes behind a barrier is not ordered by it.
+            // A barrier does not order accesses that both come behind it.
             (format!("MEET\n{ADD}"), format!("MEET\n{READ}")),
             (format!("MEET\n{READ}"), format!("MEET\n{ADD}")),
             // An atomic orders nothing that was not fenced.

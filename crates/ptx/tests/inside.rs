@@ -81,7 +81,7 @@ fn values_passed_in_order_are_none() {
                 format!("{WRITE}\nbar.arrive 2, 64;"),
                 format!("bar.sync 2, 64;\n{READ}"),
             ),
-            // Told by a flag in device memory, with fences or by release and acquire.
+            // A flag in device memory says that the value is written, with fences or by release and acquire.
             (
                 "",
                 format!("{WRITE}\n{fence}\nst.relaxed.gpu.global.u32 [%rd1+128], 1;"),

@@ -160,7 +160,7 @@ fn an_uninitialised_value_is_reported_where_it_was_first_read() {
             assert!(found.is_empty(), "{body}: {found:#?}");
         }
     }
-    // What is overwritten before it is read was never used.
+    // A value that is overwritten before it is read was never used.
     let (_, found) = run(
         "mov.u32 %r3, low;\nadd.u32 %r4, %r3, %r2;\nld.global.u32 %r5, [%rd10];\nst.shared.u32 [%r4], %r5;\n\
          st.shared.u32 [%r4], %r1;\nld.shared.u32 %r7, [%r4];\nst.global.u32 [%rd11], %r7;",

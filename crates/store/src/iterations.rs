@@ -90,7 +90,7 @@ pub struct Iteration {
     pub reason: String,
     /// The progress of git with the decision.
     pub state: IterationState,
-    /// When the decision was made.
+    /// Time of the decision.
     pub at: DateTime<Utc>,
 }
 

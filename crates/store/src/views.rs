@@ -93,7 +93,8 @@ struct SummaryRow {
     cost: Option<i64>,
 }
 
-/// What the rows of a run's candidates are completed with.
+/// Facts of a run that summaries of its candidates show beside their own rows: the best candidate, the
+/// promotions, and the islands.
 struct RunFacts {
     best: Option<CandidateId>,
     promotions: BTreeMap<CandidateId, PromotionState>,

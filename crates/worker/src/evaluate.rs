@@ -153,7 +153,7 @@ impl Evaluator {
     /// Returns true if a verdict reports an event that may have damaged a card's state. An emulated
     /// device is private to its process and ends with it.
     fn may_have_damaged_device(&self, evaluation: &Evaluation) -> bool {
-        // Where inputs are mapped read-only, a changed input is the cause of a launch that stopped.
+        // If inputs are mapped read-only, a changed input is the cause of a launch that stopped.
         use VerdictKind::{
             BarrierError, InputMutated, OutOfBounds, RunnerCrash, RuntimeFault, Timeout,
         };

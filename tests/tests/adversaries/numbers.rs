@@ -135,7 +135,7 @@ fn b52_rows_that_ordinary_values_do_not_make() {
     ] {
         let mut request = request(&task, file, read(file));
         if file == "b52-rows-of-one-value.cu" {
-            // Which ties a search draws depends on the version of the task.
+            // The ties that a search draws depend on the version of the task.
             request.stage = EvaluationStage::Confirmation;
         }
         let verdict = bench().evaluate(&request).verdict;

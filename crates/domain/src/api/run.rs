@@ -238,7 +238,7 @@ pub struct RunView {
     /// The candidate that the run was forked from.
     #[serde(default)]
     pub forked_from: Option<ForkOrigin>,
-    /// Why the completed run promoted nothing.
+    /// The reason why the completed run promoted nothing.
     #[serde(default)]
     pub unpromoted: Option<String>,
     /// Id of the newest event. A reader of this view gets later changes from the event stream after it.

@@ -28,7 +28,7 @@ pub struct ExecutionContext<'a> {
 
 /// The verdict on one execution, before its outputs are compared; none if the execution has no defect.
 ///
-/// Where several defects occurred, a cause is preferred to its consequences: an access out of bounds
+/// If several defects occurred, a cause is preferred to its consequences: an access out of bounds
 /// before the race that it leads to, a race before the undefined value that it leads to, and all of
 /// them before the driver's error code.
 ///

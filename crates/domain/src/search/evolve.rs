@@ -44,7 +44,7 @@ pub struct Draft {
     pub avoided: Vec<String>,
     /// The configured model that is asked.
     pub model: String,
-    /// Told to models that take a seed, so that equal prompts get different replies.
+    /// Seed that is sent to models that take one, so that equal prompts get different replies.
     pub seed: u64,
     /// True if it is charged as a trial once its reply is there.
     pub trial: bool,

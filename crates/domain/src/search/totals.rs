@@ -116,7 +116,7 @@ impl Totals {
         self.sweeps.add(place, entry, entries);
         self.arms.add(entry, is_valid);
         if entry.duplicate {
-            // Nobody wrote a configuration, so that nobody is told that it repeats another.
+            // Prompts name repetitions to their authors, and a configuration has none.
             if entry.operator == Operator::Sweep {
                 return;
             }

@@ -122,7 +122,7 @@ pub struct Rehearsal<'a> {
     /// The cost of an answer of each model.
     pub price: fn(&str) -> Dollars,
     tunables: BTreeMap<CandidateId, Tunables>,
-    /// Kept from one decision to the next, as a service keeps them.
+    /// The totals, which are kept from one decision to the next as in a service.
     totals: RefCell<Totals>,
 }
 

@@ -295,7 +295,7 @@ fn repeats_that_differ_are_told_apart_by_what_was_changed() {
             assert_eq!(finding.map(|found| (found.kind, found.line)), named);
             assert!(finding.is_none_or(|found| found.kernel == "scale"));
         }
-        // Where sums may be taken in any order, values are compared and not bytes.
+        // If sums may be taken in any order, values are compared and not bytes.
         let names = ["y".to_owned()];
         let spread = ExecutionContext {
             order_dependent: &names,

@@ -76,7 +76,7 @@ pub struct Settings {
     /// Bytes that were read just before each launch, including all that it uses. If set, each launch is modelled a
     /// second time, with the part of these bytes that the L2 cache holds.
     pub read_before: Option<u64>,
-    /// Which of the two modelled times advances the stream's clock.
+    /// The one of the two modelled times that advances the stream's clock.
     pub clock: Clock,
     /// Registers per thread of kernels, by name, as the real compiler reported them.
     pub registers: BTreeMap<String, u32>,

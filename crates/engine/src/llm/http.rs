@@ -295,7 +295,7 @@ impl fmt::Debug for HttpModel {
 struct Exchange<'a> {
     model: &'a HttpModel,
     started: Instant,
-    /// When the last piece of the body was received.
+    /// Time at which the last piece of the body was received.
     last_piece: Instant,
     first_token: Option<Duration>,
     /// True once an event of the protocol was received.

@@ -135,7 +135,7 @@ mod tests {
 
     use super::*;
 
-    /// When `count` takers of `amount` each are served, in milliseconds from the start.
+    /// The times at which `count` takers of `amount` each are served, in milliseconds from the start.
     fn served(level: &mut BucketLevel, start: Instant, amount: u64, count: usize) -> Vec<u128> {
         let mut now = level.at;
         let mut times = Vec::new();

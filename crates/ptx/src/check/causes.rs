@@ -122,7 +122,7 @@ pub(super) fn merge_symptoms(noted: Vec<Noted>) -> Vec<Finding> {
             .map(|noted| noted.block)
             .max()
     };
-    // Where one finding became part of another, the earlier position counts.
+    // If one finding became part of another, the earlier position counts.
     let mut order: Vec<(u64, bool, usize)> = kept
         .iter()
         .enumerate()

@@ -40,7 +40,7 @@ pub(super) fn find(program: &mut Program, lowering: &Lowering<'_>, dynamic_begin
         return;
     }
     let mut sources = propagate(lowering, dynamic_begin, Source::None);
-    // Where an address is stored, a loaded value may be one.
+    // If the kernel stores an address, a loaded value may be one.
     if lowering.code.iter().any(|inst| stores(inst, &sources)) {
         sources = propagate(lowering, dynamic_begin, Source::Unclear);
     }

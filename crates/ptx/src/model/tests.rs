@@ -172,7 +172,7 @@ fn a_warm_cache_holds_what_fits_and_the_rest_streams() {
     let half = l2 / 64;
     assert_eq!(time(half, l2 / 2).terms[&Term::DramBytes], 0.0);
     assert_eq!(time(half, l2).terms[&Term::DramBytes], 0.0);
-    // Where four times as much was read as fits, a quarter of every part is left.
+    // If four times as much was read as fits, a quarter of every part is left.
     assert_eq!(
         time(half, 4 * l2).traffic.dram_bytes,
         0.75 * (l2 / 2) as f64

@@ -79,7 +79,7 @@ pub(super) fn add_forms(forms: &mut Vec<Form>) {
                     let whole = operands[..count].iter().all(|operand| moderate(*operand))
                         && moderate(value);
                     if value.is_nan() {
-                        // Which NaN a double operation gives is not said.
+                        // PTX does not say which NaN a double operation gives.
                         return Expect::Near(f64::NAN, 0.0, 0.0);
                     }
                     if !whole || rest.is_nan() {

@@ -207,7 +207,7 @@ fn signs_and_extremes(forms: &mut Vec<Form>, ty: Float, suffix: &str, mode: Mode
         one.oracle = Box::new(move |[a, ..]| {
             let a = a & mask(ty.bits());
             if ty.get(a).is_nan() {
-                // Which NaN comes out is left open.
+                // PTX does not say which NaN comes out.
                 return Expect::Any;
             }
             let a = if mode.flush { ty.flush(a) } else { a };

@@ -39,7 +39,7 @@ struct Created<'a> {
 
 async fn create(args: &TokenCreateArgs) -> Ending {
     let data = serve::open(&args.folder.data)?;
-    // Made first, so that no token is created that could not be handed over.
+    // The file is created first, so that no token is created that could not be written to it.
     let file = args.output.as_deref().map(new_file).transpose()?;
     let store = open(&data, &args.database).await?;
     let now = SystemClock.now();

@@ -115,7 +115,7 @@ impl Reader {
             if let Some(event) = self.pending.pop_front() {
                 return Some(event);
             }
-            // Taken before reading, so that a commit between the two wakes the wait below.
+            // The hint is read before the events, so that a commit between the two wakes the wait below.
             self.hint.borrow_and_update();
             match self.store.events_after(self.run, self.after, PAGE).await {
                 Ok(events) if events.is_empty() => self.hint.changed().await.ok()?,

@@ -111,7 +111,7 @@ impl Certificates {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         let stamps = stamps(&self.chain, &self.key);
         if stamps != current.stamps {
-            // Kept also after a failure, so that each state of the files is reported once.
+            // The stamps are stored after a failure too, so that each state of the files is reported once.
             current.stamps = stamps;
             match read(&self.chain, &self.key, &self.provider) {
                 Ok(certified) => {

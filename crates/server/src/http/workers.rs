@@ -125,7 +125,7 @@ pub async fn lease(
     let owner = caller.owner();
     let mut hint = app.engine.store().changed_jobs();
     loop {
-        // Taken before asking, so that a job queued between the two wakes the wait below.
+        // The hint is read before the query, so that a job queued between the two wakes the wait below.
         hint.borrow_and_update();
         let store = app.engine.store();
         store.check_lease(worker, owner.as_deref()).await?;

@@ -62,7 +62,7 @@ pub(super) struct SubmitArguments {
     /// stands in the parent exactly once, or one unified diff.
     #[serde(default)]
     pub(super) edits: Option<String>,
-    /// Why the kernel should be faster than its parent, in a sentence or two.
+    /// The reason why the kernel should be faster than its parent, in a sentence or two.
     pub(super) hypothesis: String,
     /// Id of the candidate that it was made from. By default the best of the run.
     #[schemars(with = "Option<String>")]

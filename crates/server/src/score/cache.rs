@@ -141,7 +141,7 @@ fn recorded(key: String, entry: &Value, tunables: &[String]) -> Result<Recorded,
 mod tests {
     use super::*;
 
-    /// Made by hand in the format; nobody measured these times.
+    /// A hand-written file in the format of Kernel Tuner; its times were not measured.
     const MADE_UP: &str = r#"{
 "device_name": "NVIDIA RTX A4000",
 "kernel_name": "vector_add",

@@ -154,7 +154,7 @@ export async function candidateByDigest(run: string, digest: string): Promise<Ca
   return page.candidates[0] ?? null;
 }
 
-/** What a search of candidates asks for. */
+/** The filter of a search of candidates. */
 export type Wanted = { verdict?: VerdictKind; operator?: string; proposer?: string; text?: string };
 
 /** Candidates that match on the service, the earliest first; one request examines a part of a large run, so several may be sent. */

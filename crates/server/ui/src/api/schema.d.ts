@@ -3727,7 +3727,7 @@ export interface components {
             actor: string;
             /**
              * Format: date-time
-             * @description When it was asked for.
+             * @description Time of the request.
              */
             at: string;
             /**
@@ -4066,7 +4066,7 @@ export interface components {
              * @description Trials charged.
              */
             trials: number;
-            /** @description Why the completed run promoted nothing. */
+            /** @description The reason why the completed run promoted nothing. */
             unpromoted?: string | null;
             /**
              * Format: date-time

@@ -4,7 +4,7 @@ import type { CandidateDetail, CandidateSummary, RunView } from "../api/types";
 
 export interface Rival {
   id: string;
-  /** What it is to the candidate; a candidate may be several of them. */
+  /** Its relations to the candidate, such as parent; it may have several. */
   names: string[];
 }
 

@@ -33,7 +33,7 @@ export interface Scene {
   insights: Join[];
 }
 
-/** How much of a candidate its cell has room for. */
+/** The parts of a candidate that its cell has room for. */
 export interface Detail {
   /** Pixels of a column and of a row. */
   column: number;
@@ -69,7 +69,7 @@ export function detail(graph: Size, frame: Size, zoom: number): Detail {
   };
 }
 
-/** Where a label begins beside its node, and its greatest width, in pixels: edges leave a parent before its column ends. */
+/** The begin of a label beside its node, and its greatest width, in pixels: edges leave a parent before its column ends. */
 export function labelRoom({ column, radius }: Detail, isParent: boolean): { x: number; width: number } {
   const x = radius + 7;
   return { x, width: Math.max(20, column - x - (isParent ? bend(column) + 4 : radius + 10)) };
@@ -197,7 +197,7 @@ function isShown(place: Place, { last }: Scene): boolean {
 function visible(scene: Scene, { column, row }: Detail, per: Point): Place[] {
   const { graph, view, frame } = scene;
   const made: Place[] = [];
-  // What stands left of the frame may still have its label in it.
+  // A node left of the frame may still have its label in it.
   const left = view.x - column / per.x;
   const right = view.x + frame.width / per.x + 20 / per.x;
   const top = view.y - row / per.y;

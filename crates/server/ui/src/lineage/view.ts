@@ -92,7 +92,7 @@ export function revealed(view: View, graph: Size, frame: Size, at: Point, right:
   return panned(view, graph, frame, move);
 }
 
-/** How far from a place it is still hit, in units of the layout. */
+/** The distances from a place within which it is hit, in units of the layout. */
 export interface Reach {
   left: number;
   right: number;

@@ -45,7 +45,7 @@ export class RunWatch {
   columns = $state(false);
   /** The totals by generation of a run that is too large for its candidates; null for others. */
   generations: LineageGenerations | null = $state.raw(null);
-  /** Where a run is too large for its candidates: the fastest of each bucket, and the candidates of a bucket. */
+  /** If a run is too large to read all its candidates: the fastest of each bucket, and the candidates of a bucket. */
   sample: { nodes: CandidateSummary[]; width: number } | null = $state.raw(null);
   /** The generations whose candidates are shown. */
   opened: { from: number; to: number } | null = $state.raw(null);
@@ -210,7 +210,7 @@ export class RunWatch {
 
   #take(): void {
     this.#batch = undefined;
-    // What arrives while the candidates are read waits for them.
+    // Events that arrive while the candidates are read wait for them.
     if (!this.loaded) return;
     const events = this.#arrived;
     if (events.length === 0) return;
