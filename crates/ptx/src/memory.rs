@@ -9,7 +9,7 @@ pub(crate) mod window;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use allocation::Allocation;
+pub(crate) use allocation::{Allocation, zeros};
 
 /// Distance between two allocations in bytes: a smaller overrun does not reach a neighbour.
 const GAP: u64 = 4 << 20;

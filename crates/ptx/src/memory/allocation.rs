@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, RwLock};
 
+use zerocopy::FromZeros;
+
 use super::Unwritten;
 
 /// Initial content of memory: NaN in every floating-point format, so that its use is visible.
@@ -17,6 +19,12 @@ fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
     cells.try_reserve_exact(count).ok()?;
     cells.extend((0..count).map(|_| AtomicU32::new(value)));
     Some(cells.into_boxed_slice())
+}
+
+/// Allocates zeros; none if the host is out of memory. The operating system makes a page of them when it is first used,
+/// so that what a kernel does not touch takes neither time nor memory.
+pub(crate) fn zeros<T: FromZeros>(count: usize) -> Option<Box<[T]>> {
+    <[T]>::new_box_zeroed_with_elems(count).ok()
 }
 
 /// The backing store of an allocation.
@@ -61,7 +69,7 @@ impl Allocation {
             constant,
             sealed: AtomicBool::new(false),
             words: Store::Own(cells(words, FRESH)?),
-            valid: cells(words.div_ceil(8), 0)?,
+            valid: zeros(words.div_ceil(8))?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
             produced: RwLock::default(),

@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
-use crate::memory::Allocation;
+use zerocopy::FromZeros;
+
+use crate::memory::{Allocation, zeros};
 
 /// The accesses of a launch to one allocation.
 #[derive(Debug)]
@@ -33,8 +35,9 @@ pub(crate) struct Track {
 /// Words of the largest allocation whose accesses are compared within a block: 64 MiB.
 const MOST_COMPARED_WORDS: usize = 16 << 20;
 
-fn marks(count: usize) -> Box<[AtomicU64]> {
-    (0..count).map(|_| AtomicU64::new(0)).collect()
+/// Allocates marks or bits that say that nothing was accessed yet.
+fn unmarked<T: FromZeros>(count: usize) -> Box<[T]> {
+    zeros(count).expect("the host has memory for a launch's accesses")
 }
 
 impl Track {
@@ -45,12 +48,8 @@ impl Track {
     }
 
     pub(crate) fn new(allocation: &Arc<Allocation>, reads_matter: bool) -> Self {
-        let sectors = allocation.bytes().div_ceil(32);
-        let bits = || {
-            (0..sectors.div_ceil(32))
-                .map(|_| AtomicU32::new(0))
-                .collect()
-        };
+        let sectors = allocation.words().len().div_ceil(8);
+        let bits = || unmarked(sectors.div_ceil(32));
         Self {
             allocation: Arc::clone(allocation),
             begin: allocation.begin(),
@@ -76,12 +75,12 @@ impl Track {
 
     pub(crate) fn writers(&self) -> &[AtomicU64] {
         self.writers
-            .get_or_init(|| marks(self.allocation.words().len()))
+            .get_or_init(|| unmarked(self.allocation.words().len()))
     }
 
     pub(crate) fn readers(&self) -> &[AtomicU64] {
         self.readers
-            .get_or_init(|| marks(2 * self.allocation.words().len()))
+            .get_or_init(|| unmarked(2 * self.allocation.words().len()))
     }
 
     /// For each word the last plain write and the last plain read in its block; none for large allocations.
@@ -90,23 +89,20 @@ impl Track {
         (words <= MOST_COMPARED_WORDS).then(|| {
             let [writes, reads] = [&self.write_moments, &self.read_moments];
             (
-                &**writes.get_or_init(|| marks(words)),
-                &**reads.get_or_init(|| marks(words)),
+                &**writes.get_or_init(|| unmarked(words)),
+                &**reads.get_or_init(|| unmarked(words)),
             )
         })
     }
 
     pub(crate) fn atomics(&self) -> &[AtomicU64] {
         self.atomics
-            .get_or_init(|| marks(2 * self.allocation.words().len()))
+            .get_or_init(|| unmarked(2 * self.allocation.words().len()))
     }
 
     pub(crate) fn changed(&self) -> &[AtomicU32] {
-        self.changed.get_or_init(|| {
-            (0..self.allocation.words().len().div_ceil(32))
-                .map(|_| AtomicU32::new(0))
-                .collect()
-        })
+        self.changed
+            .get_or_init(|| unmarked(self.allocation.words().len().div_ceil(32)))
     }
 
     /// Marks the sectors of a byte range.
