@@ -3,6 +3,7 @@
 //! The branch is written before the row, and the trailers of each commit identify it. A process that
 //! is started after a kill between the two finds its own commit at the tip and only records it.
 
+pub mod branch;
 mod evidence;
 pub mod repository;
 pub mod worktree;

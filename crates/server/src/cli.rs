@@ -8,6 +8,7 @@ mod import;
 mod init;
 mod kernel;
 mod number;
+mod pull_request;
 mod run;
 mod runs;
 mod service;
@@ -28,6 +29,7 @@ pub use self::kernel::{
     BenchArgs, BuildArgs, EvalArgs, EvaluateArgs, EvidenceArgs, EvidenceCommand, ExportArgs,
     ExportForm, FetchArgs, IterateArgs, KernelArgs, OtherKernel, SummaryArgs,
 };
+pub use self::pull_request::PullRequestArgs;
 pub use self::run::{
     AskingArgs, ContextArgs, ExportRunArgs, McpArgs, MethodName, RecordingArgs, ReplayArgs,
     RunArgs, ShowArgs, StyleName, SubmitArgs,
@@ -128,6 +130,8 @@ pub enum Command {
     Iterate(IterateArgs),
     /// Confirm one kernel file and write it in a form that another program builds or loads.
     Export(ExportArgs),
+    /// Push a winner's branch and open a pull request with its evidence on GitHub, GitLab or Gitea.
+    PullRequest(Box<PullRequestArgs>),
     /// Write the records of a run to a file: JSON lines, comma-separated values, an HTML report or a
     /// tar archive.
     ExportRun(ExportRunArgs),

@@ -21,6 +21,7 @@ mod model;
 mod pack;
 mod preflight;
 mod propose;
+mod pull_request;
 mod replay;
 mod run;
 mod runs;
@@ -101,6 +102,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Summary(args) => local::summary(args).await,
             Command::Iterate(args) => local::iterate(args).await,
             Command::Export(args) => export::export(args).await,
+            Command::PullRequest(args) => pull_request::pull_request(*args).await,
             Command::ExportRun(args) => export_run::export_run(args).await,
             Command::Task(TaskCommand::Init(args)) => init::init(&args),
             Command::Task(TaskCommand::Import(args)) => import::import(&args),

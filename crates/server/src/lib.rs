@@ -13,6 +13,7 @@ mod controls;
 pub mod credentials;
 pub mod data;
 pub mod evaluation_text;
+pub mod git_host;
 pub mod gpu_check;
 pub mod http;
 pub mod json_error;

@@ -190,9 +190,9 @@ pub fn revert(revert: &Revert) -> Result<Tip, RepositoryError> {
 
 /// The repository's path, for errors.
 #[derive(Clone, Copy)]
-struct RepositoryPath<'a>(&'a Path);
+pub(super) struct RepositoryPath<'a>(pub(super) &'a Path);
 
-trait Placed<T> {
+pub(super) trait Placed<T> {
     fn at(self, place: RepositoryPath<'_>, doing: &'static str) -> Result<T, RepositoryError>;
 }
 
@@ -206,7 +206,7 @@ impl<T> Placed<T> for Result<T, git2::Error> {
     }
 }
 
-fn open(at: RepositoryPath<'_>, create: bool) -> Result<Repository, RepositoryError> {
+pub(super) fn open(at: RepositoryPath<'_>, create: bool) -> Result<Repository, RepositoryError> {
     match Repository::open(at.0) {
         Ok(repository) => Ok(repository),
         Err(error) if error.code() == ErrorCode::Owner => {

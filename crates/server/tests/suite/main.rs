@@ -12,6 +12,7 @@ mod command_reference;
 mod data_folder;
 mod fixtures;
 mod progress;
+mod pull_request;
 mod stream;
 mod sweep;
 mod tree;
