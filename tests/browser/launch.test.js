@@ -26,6 +26,22 @@ describe("a launch", () => {
   });
 });
 
+it("a run is asked to end early, to sweep less and to learn which model to ask", async () => {
+  service.world.models = [{ name: "fast", api: "openai", model: "fast-1", host: "models.example.com", price: { input: 1, output: 2 }, context_tokens: 128_000, max_output_tokens: 16_384, concurrency: 4 }];
+  await open("/runs/new");
+  await page.getByLabel("Method", { exact: true }).selectOption("full");
+  await page.getByLabel("End at, % of the floor").fill("90");
+  await page.getByLabel("End below, % per dollar").fill("2");
+  await page.getByText("How models are asked").click();
+  assert.equal(await page.getByLabel("Configurations, %").inputValue(), "25");
+  await page.getByLabel("Configurations, %").fill("0");
+  await page.getByLabel("Choose model and operator by what they gained").check();
+  const [request] = await Promise.all([page.waitForRequest((made) => made.method() === "POST" && made.url().endsWith("/api/v1/runs")), page.keyboard.press("Control+Enter")]);
+  const { budget, evolution } = request.postDataJSON();
+  assert.deepEqual(budget, { trials: 45, floor_percent: 90, gain_per_dollar: 2 });
+  assert.deepEqual([evolution.sweep_percent, evolution.bandit], [0, true]);
+});
+
 describe("a launch that the service refuses", () => {
   const refusal = (status, title, problems, detail = "") => ({ type: "/problems/refused", title, status, detail, problems });
   const problem = (file, message) => ({ file, line: 0, column: 0, message, fix: "" });

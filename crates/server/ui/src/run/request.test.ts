@@ -29,6 +29,14 @@ describe("a request", () => {
     expect(request.evolution).not.toHaveProperty("generations");
   });
 
+  it("ends early and sweeps as it was told to", () => {
+    const early = { floor_percent: 90, gain_per_dollar: 2, sweep_percent: 0, bandit: true };
+    const asked = requestOf(form({ method: "free", models: { fast: 1 }, ...early }));
+    expect(asked.budget).toEqual({ trials: 45, floor_percent: 90, gain_per_dollar: 2 });
+    expect(asked.evolution).toMatchObject({ sweep_percent: 0, bandit: true });
+    expect(requestOf(form({ method: "playbook", ...early })).budget).toEqual({ trials: 45, floor_percent: 90 });
+  });
+
   it("has a start file only for a sweep, and a width only when steady", () => {
     const start = "playbook/01.cu";
     expect(requestOf(form({ method: "sweep", start }))).toMatchObject({ start });
@@ -41,6 +49,9 @@ describe("a request", () => {
     expect(requestOf(form({ base: "main" }))).not.toHaveProperty("promotion");
     const promotion = { repository: "/srv/k.git", base: "main" };
     expect(requestOf(form(promotion)).promotion).toEqual(promotion);
+    expect(requestOf(form({ ...promotion, region: "softmax" })).promotion, "a region is a part of a file that is named").toEqual(promotion);
+    const part = { ...promotion, path: "kernels/all.cu", region: "softmax" };
+    expect(requestOf(form(part)).promotion).toEqual(part);
   });
 });
 
@@ -85,9 +96,14 @@ it("says settings in words", () => {
     "steady with 4 open",
     "1 generation after the first",
     "temperature 0.7",
-    "3 repairs in a row at most",
+    "faithful to the published method",
     "style task insights",
     "prompts of 9,000 tokens at most",
-    "faithful to the published method",
   ]);
+  expect(settings({ ...evolution, faithful: false, schedule: { mode: "generational" } })).toEqual(
+    expect.arrayContaining(["3 repairs in a row at most", "25 % of the timed candidates are configurations of the fastest", "models chosen by weight, operators in turn"]),
+  );
+  expect(settings({ ...evolution, faithful: false, sweep_percent: 0, bandit: true, schedule: { mode: "generational" } })).toEqual(
+    expect.arrayContaining(["tunables of the fastest are not searched", "models and operators chosen by gain per dollar"]),
+  );
 });

@@ -19,11 +19,15 @@ export interface Form {
   dollars: number | null;
   wall_minutes: number | null;
   device_seconds: number | null;
+  floor_percent: number | null;
+  gain_per_dollar: number | null;
   mode: Evolution["schedule"]["mode"];
   in_flight: number | null;
   generations: number | null;
   temperature: number | null;
   repairs: number | null;
+  sweep_percent: number | null;
+  bandit: boolean;
   style: Evolution["style"];
   prompt_tokens: number | null;
   faithful: boolean;
@@ -32,6 +36,7 @@ export interface Form {
   repository: string;
   base: string;
   path: string;
+  region: string;
 }
 
 export function emptyForm(): Form {
@@ -46,11 +51,15 @@ export function emptyForm(): Form {
     dollars: null,
     wall_minutes: null,
     device_seconds: null,
+    floor_percent: null,
+    gain_per_dollar: null,
     mode: "generational",
     in_flight: 4,
     generations: 10,
     temperature: 1,
     repairs: 2,
+    sweep_percent: 25,
+    bandit: false,
     style: "standard",
     prompt_tokens: null,
     faithful: false,
@@ -59,6 +68,7 @@ export function emptyForm(): Form {
     repository: "",
     base: "",
     path: "",
+    region: "",
   };
 }
 
@@ -73,12 +83,13 @@ export function requestOf(form: Form): RunRequest {
   const text = ({ name, device, start }: Form) =>
     filled({ name: name.trim(), device: device.trim(), start: form.method === "sweep" ? start : "" });
   const wall_seconds = form.wall_minutes === null ? null : Math.round(form.wall_minutes * 60);
-  const shared = { trials: form.trials, wall_seconds, device_seconds: form.device_seconds };
-  const budget = filled(asks ? { ...shared, tokens: form.tokens, dollars: form.dollars } : shared);
+  const { trials, device_seconds, floor_percent, tokens, dollars, gain_per_dollar } = form;
+  const shared = { trials, wall_seconds, device_seconds, floor_percent };
+  const budget = filled(asks ? { ...shared, tokens, dollars, gain_per_dollar } : shared);
   const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
   if (form.seed !== null) request.seed = form.seed;
   if (form.repository.trim() !== "") {
-    const target = filled({ base: form.base.trim(), path: form.path.trim() });
+    const target = filled({ base: form.base.trim(), path: form.path.trim(), region: form.path.trim() === "" ? "" : form.region.trim() });
     request.promotion = { repository: form.repository.trim(), ...target };
   }
   if (asks) {
@@ -89,10 +100,10 @@ export function requestOf(form: Form): RunRequest {
 }
 
 function evolutionOf(form: Form): NonNullable<RunRequest["evolution"]> {
-  const { generations, temperature, repairs, prompt_tokens, style, faithful } = form;
+  const { generations, temperature, repairs, sweep_percent, bandit, prompt_tokens, style, faithful } = form;
   // A number that was taken away is the service's default, except where it would be missed.
   const schedule = form.mode === "steady" ? { mode: form.mode, in_flight: form.in_flight ?? 1 } : { mode: form.mode };
-  return { schedule, style, faithful, ...filled({ generations, temperature, repairs, prompt_tokens }) };
+  return { schedule, style, faithful, bandit, ...filled({ generations, temperature, repairs, sweep_percent, prompt_tokens }) };
 }
 
 /** The reason why a typed number cannot be sent; null where it can. */

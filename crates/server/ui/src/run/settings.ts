@@ -35,14 +35,19 @@ export function methodAsksModels(method: Method): boolean {
   return WITH_MODELS.includes(method);
 }
 
-export function settings({ schedule, generations, faithful, temperature, repairs, style, prompt_tokens }: Evolution): string[] {
+/** The settings of a run in words. A faithful run neither repairs, sweeps nor learns which model to ask. */
+export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, bandit, style, prompt_tokens }: Evolution): string[] {
+  const extensions = [
+    repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
+    sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)} % of the timed candidates are configurations of the fastest`,
+    bandit ? "models and operators chosen by gain per dollar" : "models chosen by weight, operators in turn",
+  ];
   return [
     schedule.mode === "steady" ? `steady with ${count(schedule.in_flight)} open` : "generational",
     `${count(generations)} ${generations === 1 ? "generation" : "generations"} after the first`,
     `temperature ${temperature}`,
-    repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
+    ...(faithful ? ["faithful to the published method"] : extensions),
     `style ${style.replaceAll("_", " ")}`,
     ...(prompt_tokens === null ? [] : [`prompts of ${count(prompt_tokens)} tokens at most`]),
-    ...(faithful ? ["faithful to the published method"] : []),
   ];
 }

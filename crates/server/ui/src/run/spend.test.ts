@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 
 import type { RunView } from "../api/types";
 import { runView } from "../samples";
-import { budgetLines, shares } from "./spend";
+import { budgetLines, earlyEnds, shares } from "./spend";
 
 function line(run: RunView, name: string) {
   const found = budgetLines(run).find((candidate) => candidate.name === name);
@@ -42,6 +42,13 @@ it("never draws more than the whole budget", () => {
   const parts = shares(line(runView({ spend, budget: { ...runView().budget, dollars: 1 } }), "Dollars"));
   expect(parts.used).toBeCloseTo(0.9);
   expect(parts.used + parts.committed).toBeCloseTo(1);
+});
+
+it("says what ends a run early", () => {
+  const { budget } = runView();
+  expect(earlyEnds({ budget })).toEqual([]);
+  expect(earlyEnds({ budget: { ...budget, floor_percent: 90, gain_per_dollar: 2 } })).toEqual(["once the floor is 90 % of the champion's time", "once a dollar for models is expected to bring less than 2 %"]);
+  expect(earlyEnds({ budget: { ...budget, gain_per_dollar: 0 } })).toEqual([]);
 });
 
 it("says times in seconds", () => {

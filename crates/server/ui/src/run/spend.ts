@@ -31,6 +31,16 @@ export function budgetLines(run: RunView): BudgetLine[] {
   return lines.filter(({ used, committed, limit }) => limit !== null || used > 0 || committed > 0);
 }
 
+/** The conditions that end the run before its limits do, in words. */
+export function earlyEnds({ budget }: Pick<RunView, "budget">): string[] {
+  const floor = budget.floor_percent ?? null;
+  const gain = budget.gain_per_dollar ?? null;
+  return [
+    ...(floor === null ? [] : [`once the floor is ${count(floor)} % of the champion's time`]),
+    ...(gain === null || gain === 0 ? [] : [`once a dollar for models is expected to bring less than ${count(gain)} %`]),
+  ];
+}
+
 /** Device time is short at first: tenths matter. */
 function seconds(value: number): string {
   return value < 60 ? `${value} s` : span(value);

@@ -18,6 +18,9 @@ group("directions", () => {
   it("name only the limits that changed", () => {
     expect(describe({ kind: "budget", before: limits, after: { ...limits, trials: 90 } })).toBe("budget: 90 trials instead of 45 trials");
     expect(describe({ kind: "budget", before: limits, after: { ...limits, tokens: 1000 } })).toBe("budget: 1,000 tokens instead of no limit");
+    const early = { ...limits, floor_percent: 90, gain_per_dollar: 2 };
+    expect(describe({ kind: "budget", before: { ...early, floor_percent: 80 }, after: early })).toBe("budget: an end at 90 % of the floor instead of an end at 80 % of the floor");
+    expect(describe({ kind: "budget", before: limits, after: { ...limits, gain_per_dollar: 0 } })).toBe("budget: an end below 0 % of gain per dollar instead of no limit");
   });
 
   it("of a candidate are those in force", () => {
