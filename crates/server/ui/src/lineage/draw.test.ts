@@ -86,6 +86,18 @@ describe("labels", () => {
     if (zoom === 1) expect(labels.length).toBeGreaterThan(10);
   });
 
+  it("show a speedup in full in columns that are too narrow for the ordinal", () => {
+    const { ctx, texts } = recorder();
+    const chain = Array.from({ length: 14 }, (_, at) => candidate(at, { generation: at, parents: at === 0 ? [] : [id(at - 1)], speedup: 2 }));
+    const made = scene(chain);
+    const { column, lines } = detail(made.graph, made.frame, made.view.zoom);
+    expect([column < 90, lines]).toEqual([true, 2]);
+    draw(ctx, made);
+    const heads = texts.filter(({ text }) => text.startsWith("2."));
+    expect(heads.map(({ text }) => text)).toEqual(chain.map(() => "2.00×"));
+    for (const { left, right } of heads) expect(right - left).toBeLessThan(column);
+  });
+
   it("end before the next column", () => {
     const graph = { width: 20_000, height: 3_000 };
     for (let zoom = 0; zoom <= 1; zoom += 0.05) {
@@ -123,7 +135,9 @@ describe("detail", () => {
 
 it("a replay leaves out what came later", () => {
   const { ctx, texts } = recorder();
-  draw(ctx, scene(few, { last: 7 }));
+  // Wide enough for the ordinal beside every speedup.
+  const frame = { width: 4_000, height: 520 };
+  draw(ctx, scene(few, { last: 7, frame, view: whole(layout(few), frame) }));
   const ordinals = texts.filter(({ text }) => /^#\d+$/.test(text)).map(({ text }) => Number(text.slice(1)));
   expect(Math.max(...ordinals)).toBe(7);
   expect(ordinals).toHaveLength(8);

@@ -433,12 +433,17 @@ function labels(ctx: CanvasRenderingContext2D, places: Place[], scene: Scene, at
     ctx.font = `12px ${palette.family}`;
     const used = ctx.measureText(ordinal).width;
     ctx.font = `${stand.tone === "pending" ? 400 : 600} 12px ${palette.family}`;
-    const what = cut(ctx, headline(node, stand), room.width - GAP - used);
+    const head = headline(node, stand);
+    // A speedup is short and says most: where only one of them has room, it stands without the ordinal.
+    const isAlone = head.endsWith("×") && ctx.measureText(head).width > room.width - GAP - used;
+    const what = isAlone ? head : cut(ctx, head, room.width - GAP - used);
     const first = size.lines === 2 ? y - 5 : y + 4;
     write(what, x + room.x, first, stand.tone === "pending" ? palette.soft : palette.ink);
-    const end = x + room.x + ctx.measureText(what).width + GAP;
-    ctx.font = `12px ${palette.family}`;
-    write(ordinal, end, first, palette.faint);
+    if (!isAlone) {
+      const end = x + room.x + ctx.measureText(what).width + GAP;
+      ctx.font = `12px ${palette.family}`;
+      write(ordinal, end, first, palette.faint);
+    }
     if (size.lines === 2) {
       ctx.font = `10.5px ${palette.family}`;
       write(cut(ctx, node.title, room.width), x + room.x, y + 13.5, palette.soft);
