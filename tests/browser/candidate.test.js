@@ -121,6 +121,24 @@ describe("the difference", () => {
   });
 });
 
+describe("a candidate whose code was judged before", () => {
+  it("in another run, names both, and that its verdict was taken over", async () => {
+    const taken = (detail) => (detail.id === candidateId(BEST) ? { ...detail, verdict_of: candidateId(RACY) } : detail);
+    await open(BEST, { change: taken });
+    await panel("Verdict").getByText("Same code as candidate #11 of run row-softmax playbook: its verdict was taken over, and nothing was evaluated again.").waitFor();
+    assert.equal(await panel("Verdict").getByRole("link", { name: "candidate #11" }).getAttribute("href"), `/candidates/${candidateId(RACY)}`);
+    assert.equal(await panel("Verdict").getByRole("link", { name: "row-softmax playbook" }).getAttribute("href"), `/runs/${service.world.live}`);
+    await page.screenshot({ path: "screenshots/verdict-taken-over.png" });
+    assert.deepEqual(complaints, []);
+  });
+
+  it("in its run, names the first", async () => {
+    Object.assign(service.world.nodes[13], { state: { state: "duplicate", of: candidateId(BEST) } });
+    await open(13);
+    await panel("Verdict").getByText("Same code as candidate #12 of this run: its verdict was taken over.").waitFor();
+  });
+});
+
 describe("the evidence", () => {
   const serve = async () => {
     await page.route(`**/api/v1/evidence/${DIGEST}**`, (route) => {
