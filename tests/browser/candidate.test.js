@@ -106,6 +106,8 @@ describe("the difference", () => {
     await difference.getByRole("button", { name: "Side by side" }).click();
     const changed = difference.locator("tr", { hasText: "nothing waits for the readers" });
     assert.equal(await changed.locator("td").count(), 4);
+    const widths = await changed.locator("td").evaluateAll((cells) => cells.map((cell) => cell.getBoundingClientRect().width));
+    assert.ok(widths[1] > 5 * widths[0] && Math.abs(widths[1] - widths[3]) < 3, `the texts have the room: ${widths} px`);
     assert.match(await changed.innerText(), /−\s*value = part\[0\];[\s\S]*\+\s*value = part\[0\]; {2}\/\/ nothing waits/);
     await difference.screenshot({ path: "screenshots/diff-beside.png" });
     await difference.getByRole("button", { name: "One column" }).click();
