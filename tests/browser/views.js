@@ -24,6 +24,7 @@ export function answerView(world, request, url) {
     const task = world.tasks.find((other) => other.name === decodeURIComponent(name));
     if (!task) return { status: 404, body: { type: "/problems/unknown-task", title: "Unknown task", status: 404, detail: `no task "${name}" is stored here` } };
     if (part === "definition") return ok(definition(world, task));
+    if (part === "versions") return ok(versions(task));
     if (part === "runs") return ok({ runs: world.runs.filter((run) => run.task === task.name), next: null });
     if (part === "leaderboards") return ok(boards(world).filter((board) => board.task === task.name));
   }
@@ -63,6 +64,12 @@ export function definition(world, task) {
     insights: "",
     files: [{ path: "task.toml", bytes: 812 }, { path: "playbook/01-kept-row.cu", bytes: 2048 }],
   };
+}
+
+/** Two uploads with one right answer, and an older one with another. */
+export function versions(task) {
+  const upload = (version, content, day, runs, open_runs) => ({ version, content, stored_at: `2026-11-${day}T09:00:00Z`, runs, open_runs, last_run_at: null });
+  return [upload(task.version, "a".repeat(64), 20, 4, 1), upload(task.version, "b".repeat(64), 18, 1, 0), upload("c".repeat(64), "d".repeat(64), "02", 0, 0)];
 }
 
 /** The best of each run that has one, by task and kind of time. */

@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 
 import { complaints, drawn, inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
 import { assertSpeaks } from "./schema.js";
-import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, promotions, someInsights, taskName } from "./views.js";
+import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, promotions, someInsights, taskName, versions } from "./views.js";
 import { BEST, candidateId, RACY, runId, world } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
@@ -25,6 +25,7 @@ it("the stand-in's views are the API's", () => {
   const made = world();
   const url = (query) => new URL(`http://x/api/v1/?${query}`);
   assertSpeaks("TaskDefinition", [definition(made, made.tasks[0])]);
+  assertSpeaks("TaskVersion", versions(made.tasks[0]));
   assertSpeaks("Leaderboard", boards(made));
   assertSpeaks("Fleet", [fleet(made)]);
   assertSpeaks("FailureCluster", clusters(made));
@@ -54,6 +55,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         for (const wanted of ["keep the row in registers", "1.40× to 1.90×", "multiples of 8", "at most 128 registers", "opens no later phase", "clock reads", "Rows are independent."]) assert.ok(text.includes(wanted), wanted);
         assert.match(await panel("Leaderboard").innerText(), /Kernelwright emulated L4[\s\S]*NVIDIA L4\s+measured/);
         assert.match(await panel("Runs").innerText(), /row-softmax playbook/);
+        assert.match(await panel("Versions").innerText(), /newest[\s\S]*4, 1 open[\s\S]*as above, other files differ[\s\S]*cccccccccccc/);
       },
     },
     leaderboards: {
@@ -280,6 +282,9 @@ describe("much to show", () => {
     });
     await page.goto(`${service.origin}/compare?left=${candidateId(1)}&right=${candidateId(BEST)}`);
     await panel("Times").waitFor();
+    const cells = page.getByRole("region", { name: "Sources side by side" }).locator("tbody tr").first().locator("td");
+    const widths = await cells.evaluateAll((found) => found.map((cell) => cell.getBoundingClientRect().width));
+    assert.ok(widths[1] > 5 * widths[0] && Math.abs(widths[1] - widths[3]) < 3, `the texts have the room: ${widths} px`);
     await inEveryLook("compare-large");
   });
 });

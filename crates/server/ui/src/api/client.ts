@@ -39,6 +39,7 @@ import type {
   SessionView,
   SteeringEntry,
   TaskDefinition,
+  TaskVersion,
   TaskView,
   VerdictKind,
   WorkerView,
@@ -291,6 +292,11 @@ export function tasks(): Promise<TaskView[]> {
 
 export function taskDefinition(name: string): Promise<TaskDefinition> {
   return value(api.GET("/api/v1/tasks/{name}/definition", { params: { path: { name } } }));
+}
+
+/** The uploads of a task that differ in any file, newest first. */
+export function taskVersions(name: string): Promise<TaskVersion[]> {
+  return value(api.GET("/api/v1/tasks/{name}/versions", { params: { path: { name } } }));
 }
 
 export function taskRuns(name: string, cursor?: string): Promise<RunPage> {

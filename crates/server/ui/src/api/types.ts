@@ -7,7 +7,8 @@ import type { components } from "./schema";
 
 /**
  * The description calls a property optional where the service writes null: it leaves none out but
- * the limits of a budget and the cache's part of a price. What may be null stays so.
+ * the limits of a budget, the cache's part of a price and the candidate whose verdict was taken over. What may be null
+ * stays so.
  */
 export type Present<T> = T extends readonly (infer Item)[]
   ? number extends T["length"]
@@ -93,6 +94,7 @@ export type ComparedRun = Value<"ComparedRun">;
 export type CurvePoint = Value<"CurvePoint">;
 export type RunEstimate = Value<"RunEstimate">;
 export type Estimated = Value<"Estimated">;
+export type TaskVersion = Value<"TaskVersion">;
 export type TaskView = Value<"TaskView">;
 export type RunPreview = Value<"RunPreview">;
 export type Steer = Value<"Steer">;
