@@ -31,6 +31,8 @@ const TEXTS: [string, string][] = [
   ...["ink", "soft", "faint"].flatMap((text) => ["paper", "panel", "sunk"].map((ground): [string, string] => [text, ground])),
   ...["panel", "paper"].map((ground): [string, string] => ["accent", ground]),
   ["ink", "accent-soft"],
+  ["soft", "good-soft"],
+  ["soft", "wrong-soft"],
   ["panel", "accent"],
   ["modelled", "modelled-soft"],
   ["modelled", "panel"],
