@@ -457,7 +457,8 @@ fn said(body: &[u8]) -> String {
         match &body[key] {
             Value::String(text) => words.push(text.clone()),
             Value::Array(texts) => {
-                words.extend(texts.iter().filter_map(Value::as_str).map(String::from))
+                let texts = texts.iter().filter_map(Value::as_str);
+                words.extend(texts.map(String::from));
             }
             _ => {}
         }
