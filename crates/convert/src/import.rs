@@ -5,6 +5,7 @@
 //! baseline in `f32`. What the graph cannot express is refused with its line. A script of Kernel Tuner brings its own
 //! kernel, which becomes the baseline.
 
+mod arguments;
 mod call;
 mod contract;
 mod definition;

@@ -55,7 +55,8 @@ fn definition(name: &str) -> Result<Imported, String> {
 /// A problem whose `forward` gets `x` of 8 by 64 and `y` of 64 elements.
 fn with_forward(body: &str) -> Result<Imported, String> {
     let text = format!(
-        "import torch\nimport torch.nn as nn\nrows = 8\ncolumns = 64\nclass Model(nn.Module):\n    def forward(self, x, y):\n        {body}\n\n\
+        "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\nrows = 8\ncolumns = 64\n\
+         def scaled(a):\n    return a * 2\nclass Model(nn.Module):\n    def forward(self, x, y):\n        {body}\n\n\
          def get_inputs():\n    return [torch.randn(rows, columns), torch.randn(columns)]\n"
     );
     import_kernelbench("some.py", &text, "some").map_err(|problems| problems.to_string())
@@ -350,6 +351,60 @@ fn a_refused_problem_names_its_line_and_the_reason() {
             problem.contains(place) && problem.contains(reason),
             "{problem}"
         );
+    }
+}
+
+#[test]
+fn an_argument_that_is_not_translated_is_refused_by_name() {
+    for (call, argument) in [
+        ("torch.add(x, y, alpha=2)", "alpha"),
+        ("torch.div(x, x, rounding_mode=\"floor\")", "rounding_mode"),
+        ("torch.flip(x, dims=[1])", "dims"),
+        ("torch.addmm(x @ x.t(), x, x.t(), beta=2)", "beta"),
+        ("F.softplus(x, beta=2.0)", "beta"),
+        ("F.softplus(x, 2.0)", "number 2"),
+        ("F.normalize(x, p=2.0, out_dtype=3)", "out_dtype"),
+        ("F.mse_loss(x, y, size_average=False)", "size_average"),
+        (
+            "F.avg_pool1d(x, 2, padding=1, count_include_pad=False)",
+            "count_include_pad",
+        ),
+        ("F.max_pool1d(x, 2, ceil_mode=True)", "ceil_mode"),
+        (
+            "F.scaled_dot_product_attention(x, x, x, dropout_p=0.5)",
+            "dropout_p",
+        ),
+        ("nn.Softplus(2.0)(x)", "number 1"),
+        ("nn.Softplus(beta=2.0)(x)", "beta"),
+        (
+            "nn.Conv1d(rows, rows, 3, padding_mode=\"reflect\")(x.unsqueeze(0))",
+            "padding_mode",
+        ),
+        ("nn.Linear(columns, 4, dtype=torch.float16)(x)", "dtype"),
+        ("nn.Flatten(0, 1, 2)(x)", "number 3"),
+        ("torch.clamp(x, min=y)", "min"),
+        ("scaled(x, factor=2)", "factor"),
+        ("scaled(x, 2)", "number 2"),
+    ] {
+        let problem = with_forward(&format!("return {call}")).expect_err(call);
+        assert!(
+            problem.contains(&format!("the argument {argument} of ")),
+            "{call}: {problem}"
+        );
+    }
+    // An argument that states PyTorch's own default changes nothing.
+    for call in [
+        "F.max_pool1d(x, 2, ceil_mode=False)",
+        "F.avg_pool1d(x, 2, padding=1, count_include_pad=True)",
+        "F.scaled_dot_product_attention(x, x, x, dropout_p=0.0)",
+        "torch.div(x, x, rounding_mode=None)",
+        "torch.sum(x, dim=1, dtype=torch.float32)",
+        "x.to(torch.float32, non_blocking=True)",
+        "nn.GELU(\"tanh\")(x)",
+    ] {
+        if let Err(problem) = with_forward(&format!("return {call}")) {
+            panic!("{call}: {problem}");
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
-use super::interpret::{Arguments, Interpreter, Scope, Value, named};
+use super::arguments::Arguments;
+use super::interpret::{Interpreter, Scope, Value, named};
 use super::number::Number;
 
 /// The most passes of a loop that is unrolled.
@@ -29,6 +30,7 @@ impl<'s> Interpreter<'s> {
             ));
         }
         let mut scope = Scope::new();
+        let has_own = own.is_some();
         let mut positional = own.into_iter().chain(arguments.positional);
         let mut left: BTreeMap<_, _> = arguments.named.into_iter().collect();
         if let Some(parameters) = function.child_by_field_name("parameters") {
@@ -56,6 +58,16 @@ impl<'s> Interpreter<'s> {
                 };
                 scope.insert(name.to_owned(), value);
             }
+        }
+        let surplus = left.into_keys().next();
+        let surplus = surplus.or_else(|| {
+            let number = scope.len() + 1 - usize::from(has_own);
+            positional.next().map(|_| format!("number {number}"))
+        });
+        if let Some(surplus) = surplus {
+            let name = function.child_by_field_name("name");
+            let name = name.map_or("a function", |name| self.source.of(name));
+            return Err(self.unknown_argument(function, &surplus, name));
         }
         let Some(body) = function.child_by_field_name("body") else {
             return Ok(Value::None);
@@ -140,7 +152,7 @@ impl<'s> Interpreter<'s> {
                     let mut positional = vec![object];
                     positional.extend(arguments.positional);
                     let named = arguments.named;
-                    self.operation(node, &name, &Arguments { positional, named })
+                    self.operation(node, &name, &Arguments::new(positional, named))
                 }
             },
             Value::Path(path) => self.call_path(node, &path, arguments),
@@ -274,7 +286,7 @@ impl<'s> Interpreter<'s> {
             _ if self.is_numpy && path.starts_with("numpy.") => {
                 self.call_numpy(node, &path["numpy.".len()..], arguments)
             }
-            // What chooses values and devices says nothing about shapes.
+            // Generators and devices do not change shapes.
             ("torch.Generator", _) => Ok(Value::Path("generator".to_owned())),
             ("torch.device", _) => Ok(Value::None),
             _ if path.starts_with("generator.") => Ok(Value::Path("generator".to_owned())),

@@ -4,9 +4,10 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::functions;
 use super::graph::{NodeId, Reduction};
-use super::interpret::{Arguments, Interpreter, Value};
+use super::interpret::{Interpreter, Value};
 use super::number::Number;
 
 impl<'s> Interpreter<'s> {
@@ -157,7 +158,8 @@ impl<'s> Interpreter<'s> {
             return Err(self.refuse(node, "einsum without ->", "name the axes of the result"));
         };
         let inputs = inputs.split(',').collect::<Vec<_>>();
-        let tensors = arguments.positional[1..]
+        let tensors = arguments
+            .get_from(1)
             .iter()
             .filter_map(|value| match value {
                 Value::Tensor(tensor) => Some(*tensor),
@@ -393,12 +395,7 @@ impl<'s> Interpreter<'s> {
             .find_map(|c| c.to_digit(10))
             .and_then(|count| usize::try_from(count).ok())
             .unwrap_or(1);
-        if rank < count
-            || arguments
-                .named
-                .iter()
-                .any(|(name, value)| name == "ceil_mode" && *value == Value::Bool(true))
-        {
+        if rank < count {
             return Err(self.unknown(node, "a pool"));
         }
         let maximum = name.starts_with("max");

@@ -10,8 +10,9 @@ use domain::problem::{Problem, Problems};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use super::arguments::Arguments;
 use super::graph::Node;
-use super::interpret::{Arguments, Interpreter, Source, Value};
+use super::interpret::{Interpreter, Source, Value};
 use super::number::Number;
 use super::task::{MAX_SCORED, Purpose, Shape, Work};
 use super::{Imported, is_reserved, unused_name};

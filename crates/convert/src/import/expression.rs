@@ -4,9 +4,10 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::functions;
 use super::graph::{Function, NodeId};
-use super::interpret::{Arguments, Interpreter, Scope, Value, named};
+use super::interpret::{Interpreter, Scope, Value, named};
 use super::number::Number;
 
 impl<'s> Interpreter<'s> {
@@ -394,25 +395,11 @@ impl<'s> Interpreter<'s> {
             }
             ("@", one, other) => {
                 let positional = vec![one, other];
-                self.operation(
-                    node,
-                    "matmul",
-                    &Arguments {
-                        positional,
-                        named: Vec::new(),
-                    },
-                )
+                self.operation(node, "matmul", &Arguments::new(positional, Vec::new()))
             }
             ("**", one, other) => {
                 let positional = vec![one, other];
-                self.operation(
-                    node,
-                    "pow",
-                    &Arguments {
-                        positional,
-                        named: Vec::new(),
-                    },
-                )
+                self.operation(node, "pow", &Arguments::new(positional, Vec::new()))
             }
             (_, one, other) => {
                 let operands = (

@@ -7,8 +7,9 @@ use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 use tree_sitter::Node as Syntax;
 
+use super::arguments::Arguments;
 use super::graph::NodeId;
-use super::interpret::{Arguments, Interpreter, Source, Value, named};
+use super::interpret::{Interpreter, Source, Value, named};
 use super::number::Number;
 use super::task::{MAX_SCORED, Purpose, Shape, Work};
 use super::yaml::{Data, Yaml, at_line};
@@ -304,10 +305,7 @@ fn build(
     let mut names = names.into_iter();
     let mut count = 0;
     let data = input(interpreter, made, &mut names, &mut count);
-    let arguments = Arguments {
-        positional: vec![data],
-        named: Vec::new(),
-    };
+    let arguments = Arguments::new(vec![data], Vec::new());
     let answer = interpreter.call_function(reference, None, arguments)?;
     let mut taken = spec.dims.keys().cloned().collect::<BTreeSet<_>>();
     interpreter.name_inputs(&mut taken);

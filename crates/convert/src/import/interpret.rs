@@ -8,6 +8,7 @@ use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 use tree_sitter::{Node, Parser, Tree};
 
+use super::arguments::Arguments;
 use super::graph::{Graph, Node as GraphNode, NodeId};
 use super::number::Number;
 
@@ -42,22 +43,6 @@ pub(super) struct Layer<'s> {
     /// The attribute that holds it.
     pub name: String,
     pub weights: BTreeMap<&'static str, NodeId>,
-}
-
-/// The arguments of a call.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Arguments<'s> {
-    pub positional: Vec<Value<'s>>,
-    pub named: Vec<(String, Value<'s>)>,
-}
-
-impl<'s> Arguments<'s> {
-    /// An argument by position or name.
-    pub fn get(&self, at: usize, name: &str) -> Option<&Value<'s>> {
-        let mut named = self.named.iter();
-        let named = named.find(|(own, _)| own == name).map(|(_, value)| value);
-        named.or_else(|| self.positional.get(at))
-    }
 }
 
 /// A parsed Python file.
@@ -178,6 +163,15 @@ impl<'s> Interpreter<'s> {
             node,
             format!("{subject} is not understood: {text}"),
             "write it with operations that docs/reference/importers.md lists, or begin with task init",
+        )
+    }
+
+    /// The defect of a call with an argument that has no translation: its name, or `number N`.
+    pub fn unknown_argument(&self, node: Node<'_>, argument: &str, called: &str) -> Problem {
+        self.refuse(
+            node,
+            format!("the argument {argument} of {called} is not understood"),
+            "leave it out, or write what it does with other operations",
         )
     }
 

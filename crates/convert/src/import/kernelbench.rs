@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 
-use super::interpret::{Arguments, Interpreter, Source, Value, named};
+use super::arguments::Arguments;
+use super::interpret::{Interpreter, Source, Value, named};
 use super::task::{Purpose, Shape, Work};
 use super::{Imported, is_reserved, unused_name};
 
@@ -56,10 +57,7 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
         }
         _ => Vec::new(),
     };
-    let arguments = Arguments {
-        positional: init,
-        named: Vec::new(),
-    };
+    let arguments = Arguments::new(init, Vec::new());
     let object = interpreter.construct(model, arguments)?;
     interpreter.is_making_inputs = true;
     let made = all_of(interpreter.call_function(inputs, None, Arguments::default())?);
@@ -83,10 +81,7 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
         root,
         object,
         "forward",
-        Arguments {
-            positional,
-            named: Vec::new(),
-        },
+        Arguments::new(positional, Vec::new()),
     )?;
     let mut outputs = Vec::new();
     let answers = all_of(answer);

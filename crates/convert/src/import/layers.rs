@@ -6,9 +6,10 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::functions;
 use super::graph::{Node as GraphNode, NodeId};
-use super::interpret::{Arguments, Interpreter, Layer, Value};
+use super::interpret::{Interpreter, Layer, Value};
 use super::number::Number;
 
 /// Layers without weights, with the function that each one calls and the names of its arguments in order.
@@ -211,16 +212,39 @@ impl<'s> Interpreter<'s> {
         let Layer {
             class, arguments, ..
         } = self.layers[layer].clone();
+        let value = self.apply_layer(node, layer, &class, &arguments, call)?;
+        let is_functional = FUNCTIONAL.iter().any(|(own, _, _)| *own == class);
+        match arguments.first_unread().filter(|_| !is_functional) {
+            Some(unread) => Err(self.unknown_argument(node, &unread, &class)),
+            None => Ok(value),
+        }
+    }
+
+    /// Applies a layer of a class that was made with `arguments`.
+    fn apply_layer(
+        &mut self,
+        node: Node<'s>,
+        layer: usize,
+        class: &str,
+        arguments: &Arguments<'s>,
+        call: Arguments<'s>,
+    ) -> Result<Value<'s>, Problem> {
         if let Some((_, function, names)) = FUNCTIONAL.iter().find(|(own, _, _)| *own == class) {
+            let arguments = arguments.clone();
             let mut positional = call.positional;
-            let mut named = arguments.named.clone();
-            for (name, value) in names.iter().zip(arguments.positional) {
+            let mut named = arguments.named;
+            let mut values = arguments.positional.into_iter();
+            for (name, value) in names.iter().zip(values.by_ref()) {
                 named.push(((*name).to_owned(), value));
+            }
+            if values.next().is_some() && class != "Identity" {
+                let unread = format!("number {}", names.len() + 1);
+                return Err(self.unknown_argument(node, &unread, class));
             }
             if function.ends_with("loss") && positional.len() > 2 {
                 positional.truncate(2);
             }
-            return self.operation(node, function, &Arguments { positional, named });
+            return self.operation(node, function, &Arguments::new(positional, named));
         }
         let Some(Value::Tensor(x)) = call.positional.first().cloned() else {
             return Err(self.unknown(node, "the input of a layer"));
@@ -232,10 +256,10 @@ impl<'s> Interpreter<'s> {
         let has =
             |at: usize, name: &str| !matches!(arguments.get(at, name), Some(Value::Bool(false)));
         let rank = self.graph.shape(x).len();
-        match class.as_str() {
+        match class {
             "Sequential" => {
                 let mut value = Value::Tensor(x);
-                for (at, part) in arguments.positional.iter().enumerate() {
+                for (at, part) in arguments.get_from(0).iter().enumerate() {
                     let positional = vec![value];
                     let named = Vec::new();
                     value = match part {
@@ -244,13 +268,13 @@ impl<'s> Interpreter<'s> {
                                 self.layers[*inner].name =
                                     format!("{}_{at}", self.layers[layer].name);
                             }
-                            self.call_layer(node, *inner, Arguments { positional, named })?
+                            self.call_layer(node, *inner, Arguments::new(positional, named))?
                         }
                         Value::Object(_) => self.call_method(
                             node,
                             part.clone(),
                             "forward",
-                            Arguments { positional, named },
+                            Arguments::new(positional, named),
                         )?,
                         _ => return Err(self.unknown(node, "a layer")),
                     };
@@ -262,15 +286,9 @@ impl<'s> Interpreter<'s> {
                     .get(0, "start_dim")
                     .cloned()
                     .unwrap_or(Value::Number(Number::integer(1)));
-                let positional = vec![Value::Tensor(x), start];
-                self.operation(
-                    node,
-                    "flatten",
-                    &Arguments {
-                        positional,
-                        named: Vec::new(),
-                    },
-                )
+                let mut positional = vec![Value::Tensor(x), start];
+                positional.extend(arguments.get(1, "end_dim").cloned());
+                self.operation(node, "flatten", &Arguments::new(positional, Vec::new()))
             }
             "Linear" => {
                 let sizes = (
@@ -317,25 +335,25 @@ impl<'s> Interpreter<'s> {
                 self.operation(
                     node,
                     function,
-                    &Arguments {
-                        positional: vec![Value::Tensor(x)],
-                        named,
-                    },
+                    &Arguments::new(vec![Value::Tensor(x)], named),
                 )
             }
             "GroupNorm" | "InstanceNorm1d" | "InstanceNorm2d" | "InstanceNorm3d" => {
                 let is_group = class == "GroupNorm";
                 let channels = self.graph.shape(x)[1].clone();
                 let groups = if is_group {
+                    // The input has the number of channels too.
+                    arguments.get(1, "num_channels");
                     whole(arguments.get(0, "num_groups"))
                 } else {
+                    arguments.get(0, "num_features");
                     Some(channels.clone())
                 };
                 let Some(groups) = groups else {
                     return Err(self.unknown(node, "the sizes of a layer"));
                 };
                 let own = self.graph.shape(x).to_vec();
-                let eps = self.number(&arguments, if is_group { 2 } else { 1 }, "eps", 1e-5);
+                let eps = self.number(arguments, if is_group { 2 } else { 1 }, "eps", 1e-5);
                 let mut y = if is_group {
                     self.graph.pin(&groups);
                     self.graph.pin(&channels);
@@ -355,7 +373,10 @@ impl<'s> Interpreter<'s> {
                     let axes = (2..rank).collect::<Vec<_>>();
                     self.normalise(node, x, &axes, eps)?
                 };
-                if is_group && has(3, "affine") {
+                let affine = arguments.get(3, "affine");
+                let is_affine =
+                    matches!(affine, Some(Value::Bool(true))) || (is_group && affine.is_none());
+                if is_affine {
                     let behind = (1..rank - 1).collect::<Vec<_>>();
                     for (name, function) in
                         [("weight", &functions::MULTIPLY), ("bias", &functions::ADD)]
@@ -401,7 +422,7 @@ impl<'s> Interpreter<'s> {
                 shape.extend(window);
                 let weight = self.weight(layer, "weight", shape);
                 let bias = has(7, "bias").then(|| self.weight(layer, "bias", vec![outer]));
-                self.convolution(node, x, weight, bias, &arguments, 3)
+                self.convolution(node, x, weight, bias, arguments, 3)
                     .map(Value::Tensor)
             }
         }

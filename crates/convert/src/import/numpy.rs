@@ -4,7 +4,8 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
-use super::interpret::{Arguments, Interpreter, Value};
+use super::arguments::Arguments;
+use super::interpret::{Interpreter, Value};
 use super::number::Number;
 
 /// Functions of `numpy` on arrays that are read, all of which a method or an operation of PyTorch is.
@@ -180,10 +181,7 @@ impl<'s> Interpreter<'s> {
                     [Value::List(extents)] => extents.clone(),
                     _ => size,
                 };
-                let shape = Arguments {
-                    positional: vec![Value::List(size)],
-                    named: Vec::new(),
-                };
+                let shape = Arguments::new(vec![Value::List(size)], Vec::new());
                 let made = self.draw(node, "empty", &shape)?;
                 made.ok_or_else(|| self.unknown(node, "an array"))
             }

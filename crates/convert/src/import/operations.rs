@@ -5,9 +5,10 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::functions;
 use super::graph::{Node as GraphNode, NodeId, Reduction};
-use super::interpret::{Arguments, Interpreter, Value, is_in_place};
+use super::interpret::{Interpreter, Value, is_in_place};
 use super::number::Number;
 
 impl<'s> Interpreter<'s> {
@@ -28,14 +29,29 @@ impl<'s> Interpreter<'s> {
         if let Some(problem) = self.refused_operation(node, name) {
             return Err(problem);
         }
-        let out = arguments.named.iter().find(|(name, _)| name == "out");
-        if let Some((_, Value::Tensor(buffer))) = out {
-            let mut others = arguments.clone();
-            others.named.retain(|(name, _)| name != "out");
-            let value = self.operation(node, name, &others)?;
-            self.overwrite(node, *buffer, &value)?;
-            return Ok(Value::Tensor(*buffer));
+        let out = match arguments.get_named("out") {
+            Some(Value::Tensor(buffer)) => Some(*buffer),
+            _ => None,
+        };
+        let value = self.translate(node, name, arguments)?;
+        let is_drawn = self.is_making_inputs && is_in_place(name);
+        if let Some(unread) = arguments.first_unread().filter(|_| !is_drawn) {
+            return Err(self.unknown_argument(node, &unread, name));
         }
+        let Some(buffer) = out else {
+            return Ok(value);
+        };
+        self.overwrite(node, buffer, &value)?;
+        Ok(Value::Tensor(buffer))
+    }
+
+    /// Translates an operation by its name in PyTorch.
+    fn translate(
+        &mut self,
+        node: Node<'s>,
+        name: &str,
+        arguments: &Arguments<'s>,
+    ) -> Result<Value<'s>, Problem> {
         if ["cat", "concat", "stack"].contains(&name) {
             return self.join(node, name == "stack", arguments);
         }
@@ -112,10 +128,8 @@ impl<'s> Interpreter<'s> {
     }
 
     pub fn number(&self, arguments: &Arguments<'s>, at: usize, name: &str, preset: f64) -> Number {
-        match arguments.get(at, name) {
-            Some(Value::Number(number)) => number.clone(),
-            _ => Number::real(preset),
-        }
+        let number = arguments.get_number(at, name).cloned();
+        number.unwrap_or(Number::real(preset))
     }
 
     pub fn scalar(&mut self, number: Number) -> NodeId {
@@ -406,26 +420,23 @@ impl<'s> Interpreter<'s> {
         name: &str,
         arguments: &Arguments<'s>,
     ) -> Result<Option<Value<'s>>, Problem> {
-        let dtype = arguments
-            .named
-            .iter()
-            .find_map(|(name, value)| match value {
-                Value::Type(dtype) if name == "dtype" => Some(*dtype),
-                _ => None,
-            });
+        let dtype = match arguments.get_named("dtype") {
+            Some(Value::Type(dtype)) => Some(*dtype),
+            _ => None,
+        };
         let like = match arguments.get(0, "input") {
             Some(Value::Tensor(other)) if name.ends_with("_like") => Some(*other),
             _ => None,
         };
         let dtype = dtype.or(like.map(|other| self.graph.dtype(other)));
         let dtype = dtype.unwrap_or(Dtype::F32);
-        let size = arguments.named.iter().find(|(name, _)| name == "size");
+        let size = arguments.get_named("size");
         let extents = match (arguments.positional.as_slice(), size, like) {
             (_, _, Some(other)) => {
                 let shape = self.graph.shape(other).iter().cloned();
                 shape.map(Value::Number).collect()
             }
-            ([Value::List(extents), ..], _, _) | ([], Some((_, Value::List(extents))), _) => {
+            ([Value::List(extents), ..], _, _) | ([], Some(Value::List(extents)), _) => {
                 extents.clone()
             }
             (other, _, _) => other.to_vec(),

@@ -4,8 +4,9 @@ use domain::dtype::Dtype;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::graph::NodeId;
-use super::interpret::{Arguments, Interpreter, Value};
+use super::interpret::{Interpreter, Value};
 use super::number::{Number, product};
 
 impl<'s> Interpreter<'s> {
@@ -17,13 +18,16 @@ impl<'s> Interpreter<'s> {
         arguments: &Arguments<'s>,
     ) -> Result<Option<Value<'s>>, Problem> {
         let rank = self.graph.shape(x).len();
-        let rest = |from: usize| match arguments.positional.get(from..) {
-            Some([Value::List(values)]) => values.clone(),
-            Some(values) => values.to_vec(),
-            None => Vec::new(),
+        let rest = |from: usize| match arguments.get_from(from) {
+            [Value::List(values)] => values.clone(),
+            values => values.to_vec(),
         };
         let made = match name {
-            "contiguous" | "clone" | "detach" | "cuda" | "cpu" | "requires_grad_" => x,
+            "contiguous" | "clone" | "detach" | "cuda" | "cpu" | "requires_grad_" => {
+                // A device, or a layer's arguments that name no operation.
+                arguments.get_from(1);
+                x
+            }
             "float" | "half" | "bfloat16" | "double" | "to" | "type" | "type_as" => {
                 return Ok(Some(self.convert(name, x, arguments)));
             }
@@ -153,12 +157,16 @@ impl<'s> Interpreter<'s> {
     }
 
     /// The same values with another type. Between inputs and outputs nothing is rounded.
-    fn convert(&mut self, name: &str, x: NodeId, arguments: &Arguments<'s>) -> Value<'s> {
+    pub fn convert(&mut self, name: &str, x: NodeId, arguments: &Arguments<'s>) -> Value<'s> {
+        // They choose how the values are copied.
+        for name in ["non_blocking", "copy"] {
+            arguments.get_named(name);
+        }
+        let by_name = ["dtype", "other"].map(|name| arguments.get_named(name));
         let given = arguments
-            .positional
+            .get_from(1)
             .iter()
-            .skip(1)
-            .chain(arguments.named.iter().map(|(_, value)| value));
+            .chain(by_name.into_iter().flatten());
         let mut given = given.filter_map(|value| match value {
             Value::Type(dtype) => Some(*dtype),
             Value::Tensor(other) => Some(self.graph.dtype(*other)),

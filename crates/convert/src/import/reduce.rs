@@ -3,8 +3,9 @@
 use domain::problem::Problem;
 use tree_sitter::Node;
 
+use super::arguments::Arguments;
 use super::graph::{NodeId, Reduction};
-use super::interpret::{Arguments, Interpreter, Value};
+use super::interpret::{Interpreter, Value};
 use super::number::{Number, product};
 
 impl<'s> Interpreter<'s> {
@@ -108,11 +109,31 @@ impl<'s> Interpreter<'s> {
             "layer_norm" | "rms_norm" | "normalize" | "cosine_similarity" => None,
             _ => return Ok(None),
         };
+        let x = match arguments.get_named("dtype") {
+            Some(Value::Type(_)) => match self.convert("to", x, arguments) {
+                Value::Tensor(converted) => converted,
+                _ => x,
+            },
+            _ => x,
+        };
         let axes = given.clone().unwrap_or_else(|| (0..rank).collect());
-        let keep = matches!(
-            arguments.get(dim_at + 1, "keepdim"),
-            Some(Value::Bool(true))
-        );
+        // Behind dim of var and std stands unbiased.
+        let keep_at = dim_at + 1 + usize::from(["var", "std"].contains(&name));
+        let keeps_dims = [
+            "sum",
+            "prod",
+            "amax",
+            "max",
+            "amin",
+            "min",
+            "mean",
+            "var",
+            "std",
+            "norm",
+            "logsumexp",
+        ];
+        let keep = keeps_dims.contains(&name)
+            && matches!(arguments.get(keep_at, "keepdim"), Some(Value::Bool(true)));
         let reduced = match name {
             "sum" => self.graph.reduce(Reduction::Sum, x, &axes),
             "prod" => self.graph.reduce(Reduction::Product, x, &axes),
@@ -183,13 +204,21 @@ impl<'s> Interpreter<'s> {
                 return Ok(Some(Value::Tensor(self.softmax(node, x, axis)?)));
             }
             "normalize" => {
+                if self.number(arguments, 1, "p", 2.0).value != 2.0 {
+                    return Err(self.refuse(
+                        node,
+                        "a normalisation with another p than 2",
+                        "write it with pow and sum",
+                    ));
+                }
                 let axis = self
                     .axes(node, arguments.get(2, "dim"), rank)?
                     .unwrap_or(vec![1]);
                 let squares = self.apply(node, "square", &[x])?;
                 let sum = self.graph.reduce(Reduction::Sum, squares, &axis);
                 let norm = self.apply(node, "sqrt", &[sum])?;
-                let least = self.real(1e-12);
+                let least = self.number(arguments, 3, "eps", 1e-12);
+                let least = self.scalar(least);
                 let norm = self.apply(node, "maximum", &[norm, least])?;
                 let norm = self.kept(norm, &axis);
                 return Ok(Some(Value::Tensor(self.apply(node, "/", &[x, norm])?)));
@@ -212,7 +241,8 @@ impl<'s> Interpreter<'s> {
                     self.apply(node, "sqrt", &[sums[2]])?,
                 ];
                 let size = self.apply(node, "*", &sizes)?;
-                let least = self.real(1e-8);
+                let least = self.number(arguments, 3, "eps", 1e-8);
+                let least = self.scalar(least);
                 let size = self.apply(node, "maximum", &[size, least])?;
                 return Ok(Some(Value::Tensor(self.apply(
                     node,
