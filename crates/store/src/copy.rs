@@ -50,18 +50,16 @@ impl Store {
     /// No service may work with either database meanwhile, see [`Store::claim_service`].
     ///
     /// # Errors
+    /// [`StoreError::CopyKinds`] if this is no SQLite database or `target` no Postgres database,
     /// [`StoreError::InUse`] if the Postgres database has tasks, runs, workers or tokens,
     /// [`StoreError::NulInText`] if a text cannot be kept there, or a database fails.
-    ///
-    /// # Panics
-    /// If this is no SQLite database, or `target` no Postgres database.
     pub async fn copy_to(
         &self,
         target: &Self,
         mut report: impl FnMut(&CopiedTable),
     ) -> Result<Vec<CopiedTable>, StoreError> {
         let (Pool::Sqlite(source), Pool::Postgres(target)) = (&self.read, &target.write) else {
-            panic!("a copy goes from SQLite to Postgres");
+            return Err(StoreError::CopyKinds);
         };
         let mut source = source.begin().await.context(DOING)?;
         let mut target = target.begin().await.context(DOING)?;

@@ -59,6 +59,11 @@ pub enum StoreError {
         /// The number of its rows.
         rows: i64,
     },
+    /// A copy was asked for between other kinds of databases.
+    #[error(
+        "copy the database: a copy goes from a SQLite database to a Postgres database; open the first with Store::open and the second with Store::connect"
+    )]
+    CopyKinds,
     /// A text holds the character with code 0, which Postgres cannot keep.
     #[error(
         "copy the database: row {row} of table {table} has the character with code 0 in column {column}, which Postgres cannot keep; remove it in the SQLite database"

@@ -128,6 +128,15 @@ async fn a_copy_has_every_row_and_a_service_goes_on_with_it() {
 }
 
 #[tokio::test]
+async fn a_copy_into_a_sqlite_database_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Store::open(folder.path().join("source.db")).await.unwrap();
+    let target = Store::open(folder.path().join("target.db")).await.unwrap();
+    let error = source.copy_to(&target, |_| {}).await.unwrap_err();
+    assert!(matches!(error, StoreError::CopyKinds), "{error}");
+}
+
+#[tokio::test]
 #[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
 async fn a_copy_that_is_refused_changes_nothing() {
     let (lab, _) = used().await;
