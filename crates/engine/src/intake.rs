@@ -10,7 +10,7 @@ use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, RunId};
 use domain::plan::Configuration;
 use domain::problem::{Problem, Problems};
-use domain::search::{Method, Operator};
+use domain::search::{Budget, Method, Operator};
 use domain::task::Task;
 use domain::verdict::Verdict;
 use store::{NewCandidate, NewRun, Proposed, RunOutline, StoreError};
@@ -231,6 +231,14 @@ pub(crate) fn best_or_baseline(outline: &RunOutline) -> Result<CandidateId, Engi
     })
 }
 
+/// The defect of a budget's share of the floor.
+pub(crate) fn floor_defect(budget: &Budget) -> Option<Problem> {
+    let percent = budget.floor_percent?;
+    let message = "the share of the floor lies from 1 to 100 percent";
+    let fix = "choose a value inside the range";
+    (!(1..=100).contains(&percent)).then(|| Problem::whole("budget.floor_percent", message, fix))
+}
+
 /// The defects of a request for a run of `task`.
 pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -244,15 +252,6 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
     if request.budget.wall_seconds == Some(0) {
         let message = "a run without time does nothing".to_owned();
         report("budget.wall_seconds", message, "allow at least one second");
-    }
-    let floor = request.budget.floor_percent;
-    if floor.is_some_and(|percent| !(1..=100).contains(&percent)) {
-        let message = "the share of the floor lies from 1 to 100 percent".to_owned();
-        report(
-            "budget.floor_percent",
-            message,
-            "choose a value inside the range",
-        );
     }
     if let Some(name) = &request.name
         && (name.trim().is_empty() || name.len() > MAX_NAME || name.contains(char::is_control))
@@ -298,6 +297,7 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
             );
         }
     }
+    problems.extend(floor_defect(&request.budget));
     problems
 }
 

@@ -34,6 +34,8 @@ pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
     unused("evolution", request.evolution != Evolution::default());
     unused("budget.tokens", request.budget.tokens.is_some());
     unused("budget.dollars", request.budget.dollars.is_some());
+    let gain = request.budget.gain_per_dollar;
+    unused("budget.gain_per_dollar", gain.is_some());
     problems
 }
 
@@ -74,7 +76,8 @@ fn choices(request: &RunRequest, models: &Models) -> Vec<Problem> {
                 "name each model once, with the sum of its weights".to_owned(),
             );
         }
-        if request.budget.dollars.is_some() && view.price.is_none() {
+        let (dollars, gain) = (request.budget.dollars, request.budget.gain_per_dollar);
+        if (dollars.is_some() || gain.is_some()) && view.price.is_none() {
             report(
                 format!("{name:?} has no price, so dollars cannot be kept to"),
                 "give it a price in the models file, or limit tokens instead".to_owned(),

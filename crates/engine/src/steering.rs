@@ -181,7 +181,8 @@ impl Engine {
         }
     }
 
-    /// Changes the limits of a run. One that ended because of a limit goes on when this one is raised.
+    /// Changes the limits of a run. One that ended because of a limit goes on when this one is raised,
+    /// and one that ended early when this stop is put off.
     ///
     /// # Errors
     /// No limit is given, or one below what is used; the run ended for another reason; or the database
@@ -203,7 +204,7 @@ impl Engine {
         }
         refuse(problems)?;
         if let RunState::Completed { reason } = view.state {
-            let Some(limit) = reason.limit() else {
+            let Some(setting) = reason.setting() else {
                 return Err(EngineError::Refused {
                     why: format!(
                         "continue run {run}: it ended with {reason:?} ({reason}), which no budget changes; fork \
@@ -211,11 +212,15 @@ impl Engine {
                     ),
                 });
             };
-            if !raises(&view, &change, limit) {
+            if !goes_on(&view, &change, setting) {
                 return Err(invalid_field(
-                    limit,
+                    setting,
                     format!("the run ended because of this limit: {reason}"),
-                    "raise it, so that the run can go on",
+                    match setting {
+                        "floor_percent" => "raise it, or give 0, so that the run can go on",
+                        "gain_per_dollar" => "lower it, or give 0, so that the run can go on",
+                        _ => "raise it, so that the run can go on",
+                    },
                 ));
             }
         }
@@ -413,6 +418,7 @@ impl Engine {
             request.models = fork.models.unwrap_or_default();
             request.evolution = fork.evolution.unwrap_or_default();
             (request.budget.tokens, request.budget.dollars) = (None, None);
+            request.budget.gain_per_dollar = None;
         }
         request.budget = fork.budget.applied_to(request.budget);
         request.seed = fork.seed.unwrap_or(request.seed);
@@ -605,20 +611,27 @@ fn budget_defects(view: &RunView, change: &BudgetRequest) -> Vec<Problem> {
         problems.push(Problem::whole(
             "budget",
             "no limit is given",
-            "give trials, wall_seconds, tokens, dollars or device_seconds",
+            "give trials, wall_seconds, tokens, dollars, device_seconds, floor_percent or \
+             gain_per_dollar",
         ));
     }
+    problems.extend(intake::floor_defect(&change.applied_to(view.budget)));
     problems
 }
 
-/// Returns true if a change raises the limit with this name.
-fn raises(view: &RunView, change: &BudgetRequest, limit: &str) -> bool {
+/// Returns true if a change of the setting that ended a run lets it go on.
+fn goes_on(view: &RunView, change: &BudgetRequest, setting: &str) -> bool {
     let (before, after) = (view.budget, change.applied_to(view.budget));
-    match limit {
+    match setting {
         "trials" => after.trials > before.trials,
         "wall_seconds" => after.wall_seconds > before.wall_seconds,
         "tokens" => after.tokens > before.tokens,
         "dollars" => after.dollars > before.dollars,
+        "floor_percent" => {
+            after.floor_percent.is_none() || after.floor_percent > before.floor_percent
+        }
+        // None is less than any number.
+        "gain_per_dollar" => after.gain_per_dollar < before.gain_per_dollar,
         _ => after.device_seconds > before.device_seconds,
     }
 }

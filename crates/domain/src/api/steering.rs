@@ -176,18 +176,27 @@ pub struct BudgetRequest {
     pub dollars: Option<Dollars>,
     /// Seconds that devices spend on the run's candidates.
     pub device_seconds: Option<u64>,
+    /// Percent of the floor at which the run ends; 0 to go on however close it comes.
+    pub floor_percent: Option<u32>,
+    /// The least gain that another dollar is expected to bring, percent; 0 to go on however small it is.
+    pub gain_per_dollar: Option<u32>,
 }
 
 impl BudgetRequest {
     /// The limits with these in their places.
     pub fn applied_to(&self, budget: Budget) -> Budget {
+        let stop = |given: Option<u32>, before| match given {
+            Some(0) => None,
+            given => given.or(before),
+        };
         Budget {
             trials: self.trials.unwrap_or(budget.trials),
             wall_seconds: self.wall_seconds.or(budget.wall_seconds),
             tokens: self.tokens.or(budget.tokens),
             dollars: self.dollars.or(budget.dollars),
             device_seconds: self.device_seconds.or(budget.device_seconds),
-            ..budget
+            floor_percent: stop(self.floor_percent, budget.floor_percent),
+            gain_per_dollar: stop(self.gain_per_dollar, budget.gain_per_dollar),
         }
     }
 }

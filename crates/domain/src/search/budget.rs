@@ -161,21 +161,30 @@ pub enum StopReason {
 }
 
 impl StopReason {
-    /// The limit of the budget that ended the run, by its name on the wire; none if another budget
-    /// changes nothing.
+    /// The limit of the budget that the run reached, by its name on the wire; none if it ended for
+    /// another reason.
     pub fn limit(self) -> Option<&'static str> {
+        match self {
+            Self::Floor | Self::GainPerDollar => None,
+            other => other.setting(),
+        }
+    }
+
+    /// The setting of the budget that ended the run, by its name on the wire; none if another budget
+    /// changes nothing.
+    pub fn setting(self) -> Option<&'static str> {
         match self {
             Self::Trials => Some("trials"),
             Self::WallTime => Some("wall_seconds"),
             Self::Tokens => Some("tokens"),
             Self::Dollars => Some("dollars"),
             Self::DeviceTime => Some("device_seconds"),
+            Self::Floor => Some("floor_percent"),
+            Self::GainPerDollar => Some("gain_per_dollar"),
             Self::Exhausted
             | Self::Generations
             | Self::NothingUsable
             | Self::Target
-            | Self::Floor
-            | Self::GainPerDollar
             | Self::PhaseClosed
             | Self::Requested => None,
         }

@@ -226,10 +226,15 @@ impl Lab {
     }
 
     pub async fn report(&self, lease: &Lease, verdict: Verdict) {
+        self.report_evaluation(lease, evaluation(&lease.request, verdict))
+            .await;
+    }
+
+    pub async fn report_evaluation(&self, lease: &Lease, evaluation: Evaluation) {
         let report = Report {
             attempt: lease.attempt,
             outcome: ReportOutcome::Evaluated {
-                evaluation: Box::new(evaluation(&lease.request, verdict)),
+                evaluation: Box::new(evaluation),
             },
         };
         let store = self.engine.store();

@@ -6,6 +6,7 @@
     reason = "the tests' own preparations fail the test too"
 )]
 
+mod budgets;
 mod interrupted;
 mod lab;
 mod launch;

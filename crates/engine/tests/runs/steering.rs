@@ -18,9 +18,9 @@ use rand_chacha::ChaCha8Rng;
 use crate::lab::{Lab, accepted};
 use crate::models::{asking, candidates, diligent, later_is_faster, model, overloaded, story};
 
-const WHO: &str = "a person";
+pub const WHO: &str = "a person";
 
-fn hint(text: &str, prompts: Option<u32>) -> HintRequest {
+pub fn hint(text: &str, prompts: Option<u32>) -> HintRequest {
     HintRequest {
         text: text.to_owned(),
         prompts,
@@ -35,14 +35,14 @@ fn ban(candidate: CandidateId, descendants: bool) -> BanRequest {
     }
 }
 
-fn trials(trials: u32) -> BudgetRequest {
+pub fn trials(trials: u32) -> BudgetRequest {
     BudgetRequest {
         trials: Some(trials),
         ..BudgetRequest::default()
     }
 }
 
-fn problem(error: &EngineError) -> String {
+pub fn problem(error: &EngineError) -> String {
     match error {
         EngineError::Invalid(problems) => problems.to_string(),
         other => other.to_string(),
@@ -138,59 +138,6 @@ async fn the_same_directions_give_the_same_run_however_often_the_engine_dies() {
         .into_iter()
         .filter(|event| matches!(&event.what, EventKind::Steered { actor, .. } if actor == WHO));
     assert_eq!(steered.count(), 4);
-}
-
-#[tokio::test]
-async fn a_raised_budget_continues_a_run_that_its_limit_ended() {
-    let (_, models) = model(diligent);
-    let lab = Lab::with_models(models).await;
-    let request = asking(Method::BestOf, 4);
-    let created = lab.engine.create_run(request.clone(), Some("k")).await;
-    let run = created.expect("valid").run.id;
-    let ended = lab.drive(run, later_is_faster).await;
-    assert_eq!(ended.state.as_str(), "completed");
-    let first = ended
-        .promotion
-        .expect("the fourth is the fastest")
-        .candidate;
-    let engine = &lab.engine;
-
-    let refused = engine.change_budget(run, WHO, trials(3)).await.unwrap_err();
-    assert!(
-        problem(&refused).contains("used 4 already"),
-        "{}",
-        problem(&refused)
-    );
-    let refused = engine.change_budget(run, WHO, trials(4)).await.unwrap_err();
-    assert!(
-        problem(&refused).contains("raise it"),
-        "{}",
-        problem(&refused)
-    );
-    engine
-        .change_budget(run, WHO, trials(6))
-        .await
-        .expect("raised");
-    assert_eq!(lab.view(run).await.state, RunState::Running);
-    let ended = lab.drive(run, later_is_faster).await;
-    assert_eq!((ended.trials, ended.budget.trials), (6, 6));
-    let promotion = ended.promotion.expect("a faster one was found");
-    assert_ne!(promotion.candidate, first);
-    assert!(matches!(promotion.state, PromotionState::Committed { .. }));
-    let again = lab
-        .engine
-        .create_run(request, Some("k"))
-        .await
-        .expect("known");
-    assert_eq!((again.run.id, again.fresh), (run, false));
-
-    lab.engine
-        .store()
-        .cancel(run, lab.clock.now())
-        .await
-        .expect("over");
-    let refused = engine.hint(run, WHO, hint("more", None)).await.unwrap_err();
-    assert!(refused.to_string().contains("completed"), "{refused}");
 }
 
 #[tokio::test]

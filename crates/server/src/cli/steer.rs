@@ -26,7 +26,8 @@ pub enum SteerCommand {
     Insight(SteerInsightArgs),
     /// Withdraw a hint, a pin, a ban, an avoided idea or an edited insight.
     Withdraw(SteerWithdrawArgs),
-    /// Change the limits of a run. One that ended because of a limit goes on when it is raised.
+    /// Change the limits of a run. One that ended because of a limit goes on when it is raised, and one
+    /// that ended early when that stop is put off.
     Budget(SteerBudgetArgs),
     /// Replace a model of a run by another configured one.
     Model(SteerModelArgs),
@@ -157,6 +158,12 @@ pub struct Limits {
     /// Budget: the most that models may cost, US dollars.
     #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
     pub budget_dollars: Option<Dollars>,
+    /// Share of the floor at which the run ends, percent. 0 to go on however close it comes.
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
+    pub floor_percent: Option<u32>,
+    /// Least gain that models are expected to bring, percent per dollar. 0 to go on however small it is.
+    #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
+    pub gain_per_dollar: Option<u32>,
 }
 
 /// Arguments of `steer model`.

@@ -168,6 +168,8 @@ fn budget(limits: &Limits) -> BudgetRequest {
         tokens: limits.budget_tokens,
         dollars: limits.budget_dollars,
         device_seconds: limits.budget_device_seconds,
+        floor_percent: limits.floor_percent,
+        gain_per_dollar: limits.gain_per_dollar,
     }
 }
 

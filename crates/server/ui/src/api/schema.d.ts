@@ -1308,6 +1308,18 @@ export interface components {
             /** @default null */
             dollars: components["schemas"]["Dollars"] | null;
             /**
+             * Format: int32
+             * @description Percent of the floor at which the run ends; 0 to go on however close it comes.
+             * @default null
+             */
+            floor_percent: number | null;
+            /**
+             * Format: int32
+             * @description The least gain that another dollar is expected to bring, percent; 0 to go on however small it is.
+             * @default null
+             */
+            gain_per_dollar: number | null;
+            /**
              * Format: int64
              * @description Tokens read and written by models.
              * @default null
