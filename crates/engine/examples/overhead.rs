@@ -23,6 +23,7 @@ mod usage;
 
 use std::time::{Duration, Instant};
 
+use domain::api::RunRequest;
 use service::{Delays, Service, Setup, steady_request};
 use usage::Usage;
 
@@ -91,8 +92,12 @@ async fn neighbours(each: u32) -> Result<(), Box<dyn std::error::Error>> {
     let service = Service::start(Setup::plain(folder.path(), usize::MAX, EVALUATORS)).await;
     let (before, began) = (Usage::now()?, Instant::now());
     let mut runs = Vec::new();
-    for _ in 0..RUNS {
-        runs.push(service.launch(steady_request(IN_FLIGHT)).await);
+    for run in 0..RUNS as u64 {
+        let request = RunRequest {
+            seed: run,
+            ..steady_request(IN_FLIGHT)
+        };
+        runs.push(service.launch(request).await);
     }
     let all = each * u32::try_from(RUNS)?;
     service.judged(all).await;

@@ -27,6 +27,7 @@ use std::time::{Duration, Instant};
 use domain::api::RunRequest;
 use domain::device::Device;
 use domain::search::Budget;
+use engine::llm::CallRequest;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -128,7 +129,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 /// The model's reply for a candidate.
-fn reply(ordinal: u32) -> String {
+fn reply(request: &CallRequest) -> String {
+    let ordinal = request.position.ordinal;
     if ordinal.is_multiple_of(UNUSABLE) {
         return "A synthetic reply without a kernel.".to_owned();
     }

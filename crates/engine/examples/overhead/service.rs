@@ -87,8 +87,8 @@ pub struct Setup {
     /// Calls that the model takes at once.
     pub calls: usize,
     pub evaluators: usize,
-    /// The model's reply for the candidate with an ordinal.
-    pub reply: fn(u32) -> String,
+    /// The model's reply to a call.
+    pub reply: fn(&CallRequest) -> String,
     /// The verdict of the evaluators.
     pub verdict: fn(&EvaluationRequest) -> Verdict,
 }
@@ -110,7 +110,7 @@ impl Setup {
 
 /// A model that answers with a kernel and a thought of its own.
 struct ScriptedModel {
-    reply: fn(u32) -> String,
+    reply: fn(&CallRequest) -> String,
     shared: Arc<Shared>,
     calls: Semaphore,
 }
@@ -118,7 +118,7 @@ struct ScriptedModel {
 impl Llm for ScriptedModel {
     fn complete<'a>(&'a self, request: &'a CallRequest) -> BoxFuture<'a, Result<Reply, LlmError>> {
         let ordinal = request.position.ordinal;
-        let text = (self.reply)(ordinal);
+        let text = (self.reply)(request);
         Box::pin(async move {
             let _call = self.calls.acquire().await.expect("it is never closed");
             self.shared.delay(MODEL, u64::from(ordinal)).await;
@@ -141,7 +141,11 @@ impl Llm for ScriptedModel {
     }
 }
 
-fn reply(ordinal: u32) -> String {
+/// A kernel and a thought. Its code has the call's seed, which differs from run to run, because code that
+/// another run knows gets its verdict without an evaluation.
+fn reply(request: &CallRequest) -> String {
+    let ordinal = request.position.ordinal;
+    let seed = request.seed.expect("the search draws one for each slot");
     let mut rng = ChaCha8Rng::seed_from_u64(u64::from(ordinal));
     let mut words = |count: usize| {
         let word = |_| format!("word{}", rng.random_range(0..WORDS));
@@ -151,7 +155,10 @@ fn reply(ordinal: u32) -> String {
     let comments = (0..LINES).map(|_| format!("// {}\n", words(8)));
     let comments = comments.collect::<String>();
     let source = kernel(&format!("version {ordinal}"), &[]);
-    let source = source.replace("---*/\n", &format!("---*/\n{comments}"));
+    let source = source.replace(
+        "---*/\n",
+        &format!("---*/\nconstexpr int SEED = {seed};\n{comments}"),
+    );
     format!("name: candidate {ordinal}\nthought: {thought}\n\n```cuda\n{source}```\n")
 }
 
@@ -308,7 +315,7 @@ pub fn steady_request(in_flight: u32) -> RunRequest {
     }
 }
 
-fn models(shared: &Arc<Shared>, calls: usize, reply: fn(u32) -> String) -> Models {
+fn models(shared: &Arc<Shared>, calls: usize, reply: fn(&CallRequest) -> String) -> Models {
     let view = ModelView {
         name: "m".to_owned(),
         api: "openai".to_owned(),
