@@ -13,7 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("driver", &["ptx"]),
     ("gpu", &["corpus", "domain"]),
     ("store", &["domain"]),
-    ("engine", &["domain", "store"]),
+    ("engine", &["convert", "domain", "store"]),
     ("worker", &["domain", "gpu"]),
     (
         "server",

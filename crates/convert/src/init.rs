@@ -12,7 +12,7 @@ mod cases;
 mod expand;
 mod launches;
 mod shape;
-mod source;
+pub(crate) mod source;
 mod stated;
 mod task_file;
 

@@ -100,6 +100,16 @@ pub struct Expectation {
     pub code: Option<u32>,
 }
 
+/// A structural edit of a source: one change, such as the unrolling of a loop.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Edit {
+    /// The change in a few words, such as "unroll the loop in line 30 by 4". No two edits of a source
+    /// have the same.
+    pub name: String,
+    /// The changed source.
+    pub source: KernelSource,
+}
+
 impl KernelSource {
     /// Parses a candidate file; `file` is its name in problems. Characters that a reader cannot see are
     /// removed, so that the compiler, people and models get the same text.

@@ -20,6 +20,7 @@ mod settled;
 mod steering;
 mod sweep;
 mod totals;
+mod transform;
 mod tuning;
 
 use std::cmp::Ordering;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::brief::describe_verdict;
+use crate::candidate::Edit;
 use crate::digest::Digest;
 use crate::id::CandidateId;
 use crate::margins::MIN_PROMOTION_SPEEDUP;
@@ -58,6 +60,8 @@ pub enum Method {
     Sweep,
     /// Someone outside proposes: an agent, a script, a person.
     External,
+    /// Structural edits of the fastest candidates, without a model.
+    Transform,
     /// A model that is shown the task and the best code, nothing else (EvoEngineer-Free).
     Free,
     /// A model that is also shown times, a profile and insights (EvoEngineer-Insight).
@@ -85,6 +89,7 @@ impl Method {
             Self::Playbook => "playbook",
             Self::Sweep => "sweep",
             Self::External => "external",
+            Self::Transform => "transform",
             Self::Free => "free",
             Self::Insight => "insight",
             Self::Full => "full",
@@ -99,7 +104,10 @@ impl Method {
 
     /// Returns true if its candidates are written by models.
     pub fn asks_models(self) -> bool {
-        !matches!(self, Self::Playbook | Self::Sweep | Self::External)
+        !matches!(
+            self,
+            Self::Playbook | Self::Sweep | Self::External | Self::Transform
+        )
     }
 }
 
@@ -116,6 +124,11 @@ pub enum Operator {
     },
     /// A configuration of its parent's source.
     Sweep,
+    /// A structural edit of its parent's source.
+    Edit {
+        /// The change in words.
+        edit: String,
+    },
     /// Submitted by an outside proposer.
     Submit,
     /// A copy of the candidate that the run was forked from.
@@ -143,6 +156,7 @@ impl Operator {
             Self::Baseline => "baseline",
             Self::Step { .. } => "step",
             Self::Sweep => "sweep",
+            Self::Edit { .. } => "edit",
             Self::Submit => "submit",
             Self::Fork => "fork",
             Self::Init => "init",
@@ -208,6 +222,8 @@ pub struct RunSnapshot<'a> {
     pub is_fork: bool,
     /// Tunables of candidates, as far as [`Action::ReadTunables`] asked for them.
     pub tunables: &'a BTreeMap<CandidateId, Tunables>,
+    /// Edits of candidates, as far as [`Action::ReadEdits`] asked for them.
+    pub edits: &'a BTreeMap<CandidateId, Vec<Edit>>,
 }
 
 /// One candidate as the search sees it.
@@ -295,6 +311,8 @@ pub enum Action {
     Draft(Draft),
     /// Read the tunables of a candidate, and decide again with them. It is the only action.
     ReadTunables(CandidateId),
+    /// Find the edits of a candidate's source, and decide again with them. It is the only action.
+    ReadEdits(CandidateId),
     /// Give up waiting for the models that write the run's open candidates.
     AbandonDrafts,
     /// Confirm a candidate with fresh seeds and promote it if that holds.
@@ -329,6 +347,7 @@ enum Plan {
     Propose(Vec<Proposal>),
     Draft(Vec<Draft>),
     ReadTunables(CandidateId),
+    ReadEdits(CandidateId),
     Wait,
     Exhausted(StopReason),
 }
@@ -389,6 +408,7 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
             )
         }
         Plan::ReadTunables(candidate) => return vec![Action::ReadTunables(candidate)],
+        Plan::ReadEdits(candidate) => return vec![Action::ReadEdits(candidate)],
         Plan::Wait => (Vec::new(), stop),
         Plan::Exhausted(reason) => (Vec::new(), Some(stop.unwrap_or(reason))),
     };
@@ -489,6 +509,7 @@ impl RunSnapshot<'_> {
             Method::Playbook => playbook::plan(self),
             Method::Sweep => sweep::plan(self, totals.settled()),
             Method::External => Plan::Wait,
+            Method::Transform => transform::plan(self, totals),
             _ => evolve::plan(self, totals),
         }
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use domain::brief::describe_verdict;
+use domain::candidate::Edit;
 use domain::id::CandidateId;
 use domain::search::{
     Action, Budget, Entry, EntryState, Evolution, Method, Operator, PromotionProgress, RunSnapshot,
@@ -87,6 +88,9 @@ name = "memory"
     ])
 }
 
+/// The edits that every candidate has.
+const EDITS: [&str; 3] = ["unroll", "pad", "bound"];
+
 /// A run whose candidates are judged by a function of (operator, configuration).
 struct Rehearsal<'a> {
     task: &'a Task,
@@ -97,6 +101,7 @@ struct Rehearsal<'a> {
     candidates: Vec<Entry>,
     promotion: PromotionProgress,
     refused: Vec<CandidateId>,
+    edits: BTreeMap<CandidateId, Vec<Edit>>,
 }
 
 impl<'a> Rehearsal<'a> {
@@ -113,6 +118,7 @@ impl<'a> Rehearsal<'a> {
             candidates: Vec::new(),
             promotion: PromotionProgress::None,
             refused: Vec::new(),
+            edits: BTreeMap::new(),
         }
     }
 
@@ -123,7 +129,10 @@ impl<'a> Rehearsal<'a> {
             budget: self.budget,
             seed: self.seed,
             start: self.start,
-            evolution: &Evolution::default(),
+            evolution: &Evolution {
+                sweep_percent: 0,
+                ..Evolution::default()
+            },
             models: &[],
             spend: Spend::default(),
             short_of: None,
@@ -135,6 +144,7 @@ impl<'a> Rehearsal<'a> {
             steering: &Steering::default(),
             is_fork: false,
             tunables: &BTreeMap::new(),
+            edits: &self.edits,
         };
         next_actions(&run, &mut Totals::default())
     }
@@ -143,6 +153,14 @@ impl<'a> Rehearsal<'a> {
     fn run(
         &mut self,
         judge: impl Fn(&Operator, &BTreeMap<String, i64>) -> EntryState,
+    ) -> (Option<CandidateId>, Action) {
+        self.run_with_parents(|operator, configuration, _| judge(operator, configuration))
+    }
+
+    /// As [`Rehearsal::run`]; the judge is also told the parent's speedup.
+    fn run_with_parents(
+        &mut self,
+        judge: impl Fn(&Operator, &BTreeMap<String, i64>, f64) -> EntryState,
     ) -> (Option<CandidateId>, Action) {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
         let mut promoted = None;
@@ -155,7 +173,10 @@ impl<'a> Rehearsal<'a> {
             for action in actions {
                 match action {
                     Action::Propose(proposal) => {
-                        let state = judge(&proposal.operator, &proposal.configuration);
+                        let mut parents = self.candidates.iter();
+                        let parent = parents.find(|entry| Some(entry.id) == proposal.parent);
+                        let parent = parent.and_then(Entry::speedup).unwrap_or(1.0);
+                        let state = judge(&proposal.operator, &proposal.configuration, parent);
                         self.candidates.push(Entry {
                             id: CandidateId::generate(DateTime::UNIX_EPOCH, &mut rng),
                             parent: proposal.parent,
@@ -176,6 +197,14 @@ impl<'a> Rehearsal<'a> {
                         self.promotion = PromotionProgress::Committed(id);
                     }
                     end @ (Action::Finish(_) | Action::Fail(_)) => return (promoted, end),
+                    Action::ReadEdits(id) => {
+                        let edit = |name: &str| Edit {
+                            name: name.to_owned(),
+                            source: self.task.baseline.clone(),
+                        };
+                        let known = self.edits.insert(id, EDITS.map(edit).to_vec());
+                        assert_eq!(known, None, "they were found already");
+                    }
                     Action::Draft(_)
                     | Action::AbandonDrafts
                     | Action::ReadTunables(_)
@@ -496,4 +525,44 @@ proptest! {
         };
         prop_assert_eq!(story(), story());
     }
+}
+
+#[test]
+fn edits_of_the_fastest_are_tried_once_each() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Transform, 200);
+    // Each padding makes its parent faster up to a limit, and the other edits make it slower or wrong.
+    let (promoted, end) = run.run_with_parents(|operator, _, parent| match operator {
+        Operator::Edit { edit } if edit == "pad" => accepted(f64::min(parent + 0.5, 3.0)),
+        Operator::Edit { edit } if edit == "bound" => {
+            EntryState::Rejected(VerdictKind::CompileRejected)
+        }
+        Operator::Edit { .. } => accepted(parent - 0.1),
+        Operator::Step { .. } => accepted(1.5),
+        _ => accepted(1.0),
+    });
+    assert_eq!(end, Action::Finish(StopReason::Exhausted));
+    let steps = run.candidates[1..].iter().take(task.playbook.len());
+    for step in steps {
+        assert!(matches!(step.operator, Operator::Step { .. }), "{step:?}");
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    for entry in &run.candidates {
+        if let Operator::Edit { edit } = &entry.operator {
+            assert!(
+                seen.insert((entry.parent, edit.clone())),
+                "twice: {entry:?}"
+            );
+        }
+    }
+    let edited = seen.iter().map(|(parent, _)| *parent);
+    let edited: std::collections::BTreeSet<_> = edited.collect();
+    assert!(edited.len() > 4, "{} candidates were edited", edited.len());
+    let best = run
+        .candidates
+        .iter()
+        .find(|entry| Some(entry.id) == promoted);
+    let best = best.expect("one is promoted");
+    assert_eq!(best.speedup(), Some(3.0));
+    assert!(best.generation >= 4, "three paddings of a step");
 }

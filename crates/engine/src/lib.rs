@@ -34,6 +34,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::CandidateDetail;
+use domain::candidate::Edit;
 use domain::digest::Digest;
 use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
@@ -55,6 +56,8 @@ const KEPT_TASKS: usize = 64;
 const KEPT_RECORDS: usize = 64;
 /// Candidates of a run whose tunables are kept in memory, more than an elite has; more are read again.
 const KEPT_TUNABLES: usize = 16;
+/// Candidates of a run whose edits are kept in memory, more than are edited at a time; more are read again.
+const KEPT_EDITS: usize = 8;
 
 /// Settings of the engine.
 #[derive(Debug, Clone)]
@@ -76,6 +79,8 @@ struct Progress {
     totals: Totals,
     /// Tunables that the search asked for.
     tunables: Arc<BTreeMap<CandidateId, Tunables>>,
+    /// Edits that the search asked for.
+    edits: Arc<BTreeMap<CandidateId, Vec<Edit>>>,
 }
 
 /// The engine. Clones share everything.

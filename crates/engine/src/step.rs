@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
+use convert::edit::{self, Donor};
 use domain::api::RunState;
-use domain::candidate::KernelSource;
+use domain::candidate::{Edit, KernelSource};
 use domain::id::{CandidateId, RunId};
 use domain::search::{
     Action, Draft, EntryState, Operator, Proposal, RunSnapshot, StopReason, Totals, Tunables,
@@ -25,7 +26,7 @@ use crate::configured::{can_write_values, with_values};
 use crate::draft::Planned;
 use crate::promote::branch_name;
 use crate::unpromoted::why_unpromoted;
-use crate::{Engine, EngineError, KEPT_TUNABLES, Progress};
+use crate::{Engine, EngineError, KEPT_EDITS, KEPT_TUNABLES, Progress};
 
 /// The loop's wait between two rounds if nothing was committed.
 const IDLE: Duration = Duration::from_secs(1);
@@ -157,6 +158,7 @@ impl Engine {
             snapshot: Arc::new(snapshot),
             totals: known.totals,
             tunables: known.tunables,
+            edits: known.edits,
             actions: Vec::new(),
         };
         let stepped = self.step_from(&mut decision).await;
@@ -167,6 +169,7 @@ impl Engine {
                 settled: snapshot.settled,
                 totals: decision.totals,
                 tunables: decision.tunables,
+                edits: decision.edits,
             };
             self.progress().insert(run, progress);
         }
@@ -193,8 +196,16 @@ impl Engine {
             self.store.advance(run, &reached, self.now()).await?;
         }
         decision.decide(&task, None).await?;
-        while let [Action::ReadTunables(candidate)] = decision.actions[..] {
-            self.read_tunables(decision, &task, candidate).await?;
+        loop {
+            match decision.actions[..] {
+                [Action::ReadTunables(candidate)] => {
+                    self.read_tunables(decision, &task, candidate).await?;
+                }
+                [Action::ReadEdits(candidate)] => {
+                    self.read_edits(decision, &task, candidate).await?;
+                }
+                _ => break,
+            }
             decision.decide(&task, None).await?;
         }
         let drafts = drafts(&decision.actions);
@@ -219,7 +230,7 @@ impl Engine {
                     }
                 }
                 // Planned above, as long as the budget covers them.
-                Action::Draft(_) | Action::ReadTunables(_) => {}
+                Action::Draft(_) | Action::ReadTunables(_) | Action::ReadEdits(_) => {}
                 Action::AbandonDrafts => {
                     let why = "the run ended before a model had written it";
                     self.store.abandon_drafts(run, why, self.now()).await?;
@@ -278,6 +289,39 @@ impl Engine {
         Ok(())
     }
 
+    /// Finds the edits of a candidate for the decision, on a thread for long computations.
+    async fn read_edits(
+        &self,
+        decision: &mut Decision,
+        task: &Arc<Task>,
+        candidate: CandidateId,
+    ) -> Result<(), EngineError> {
+        let (record, task) = (self.record(candidate).await?, Arc::clone(task));
+        let found = tokio::task::spawn_blocking(move || {
+            let Ok(source) = KernelSource::parse(&record.file, record.source.as_str()) else {
+                return Vec::new();
+            };
+            let playbook = task.playbook.iter();
+            let playbook = playbook.map(|(name, source)| Donor {
+                name: name.as_str(),
+                source,
+            });
+            let baseline = Donor {
+                name: "baseline.cu",
+                source: &task.baseline,
+            };
+            let donors: Vec<Donor<'_>> = std::iter::once(baseline).chain(playbook).collect();
+            edit::edits(&record.file, &source, &donors)
+        });
+        let found = found.await.map_err(EngineError::Interrupted)?;
+        let kept = Arc::make_mut(&mut decision.edits);
+        if kept.len() >= KEPT_EDITS {
+            kept.clear();
+        }
+        kept.insert(candidate, found);
+        Ok(())
+    }
+
     async fn propose(
         &self,
         decision: &Decision,
@@ -296,6 +340,7 @@ impl Engine {
             let tunables = parent.and_then(|parent| decision.tunables.get(&parent));
             let source = tunables
                 .and_then(Tunables::source)
+                .or_else(|| decision.edited(proposal))
                 .or_else(|| source(task, &proposal.file));
             match candidate(source, proposal) {
                 Ok(candidate) => candidates.push(candidate),
@@ -328,6 +373,7 @@ struct Decision {
     snapshot: Arc<Snapshot>,
     totals: Totals,
     tunables: Arc<BTreeMap<CandidateId, Tunables>>,
+    edits: Arc<BTreeMap<CandidateId, Vec<Edit>>>,
     actions: Vec<Action>,
 }
 
@@ -340,10 +386,11 @@ impl Decision {
         short_of: Option<StopReason>,
     ) -> Result<(), EngineError> {
         let (snapshot, task) = (Arc::clone(&self.snapshot), Arc::clone(task));
-        let tunables = Arc::clone(&self.tunables);
+        let (tunables, edits) = (Arc::clone(&self.tunables), Arc::clone(&self.edits));
         let mut totals = std::mem::take(&mut self.totals);
         let decided = tokio::task::spawn_blocking(move || {
-            let actions = next_actions(&view(&snapshot, &task, &tunables, short_of), &mut totals);
+            let run = view(&snapshot, &task, &tunables, &edits, short_of);
+            let actions = next_actions(&run, &mut totals);
             (actions, totals)
         });
         (self.actions, self.totals) = decided.await.map_err(EngineError::Interrupted)?;
@@ -352,7 +399,18 @@ impl Decision {
 
     /// The run as the search sees it.
     fn view<'a>(&'a self, task: &'a Task, short_of: Option<StopReason>) -> RunSnapshot<'a> {
-        view(&self.snapshot, task, &self.tunables, short_of)
+        view(&self.snapshot, task, &self.tunables, &self.edits, short_of)
+    }
+
+    /// The source of a proposal that is an edit.
+    fn edited(&self, proposal: &Proposal) -> Option<&KernelSource> {
+        let Operator::Edit { edit } = &proposal.operator else {
+            return None;
+        };
+        let mut edits = self.edits.get(&proposal.parent?)?.iter();
+        edits
+            .find(|known| known.name == *edit)
+            .map(|known| &known.source)
     }
 }
 
@@ -395,6 +453,7 @@ fn view<'a>(
     snapshot: &'a Snapshot,
     task: &'a Task,
     tunables: &'a BTreeMap<CandidateId, Tunables>,
+    edits: &'a BTreeMap<CandidateId, Vec<Edit>>,
     short_of: Option<StopReason>,
 ) -> RunSnapshot<'a> {
     RunSnapshot {
@@ -415,6 +474,7 @@ fn view<'a>(
         steering: &snapshot.steering,
         is_fork: snapshot.forked_from.is_some(),
         tunables,
+        edits,
     }
 }
 
@@ -439,7 +499,8 @@ fn candidate(source: Option<&KernelSource>, proposal: &Proposal) -> Result<NewCa
         identity: Some(source.identity(&proposal.configuration)),
         idea: source
             .idea()
-            .filter(|_| proposal.operator != Operator::Sweep)
+            // The idea of an edit is its name, and its parent's thought is about another change.
+            .filter(|_| !matches!(proposal.operator, Operator::Sweep | Operator::Edit { .. }))
             .cloned(),
         source: source.text().to_owned(),
         configuration: proposal.configuration.clone(),

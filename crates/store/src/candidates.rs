@@ -164,7 +164,7 @@ async fn propose(
     }
     let ordinal = next_ordinal(tx, run).await?;
     let original = same_code::original(tx, run, new.identity.as_ref(), ordinal).await?;
-    let trial = new.trial && !(original.is_some() && new.operator == Operator::Sweep);
+    let trial = new.trial && !(original.is_some() && is_unpaid(&new.operator));
     insert(tx, run, (id, ordinal), new, Charge { trial, original }, now).await?;
     let stage = match new.operator {
         Operator::Baseline => EvaluationStage::Baseline,
@@ -343,6 +343,11 @@ pub(crate) async fn next_ordinal(tx: &mut Connection, run: RunId) -> Result<i64,
         .context("number a candidate")
 }
 
+/// Returns true for candidates that nobody wrote, so that nothing was paid for one that repeats another.
+fn is_unpaid(operator: &Operator) -> bool {
+    matches!(operator, Operator::Sweep | Operator::Edit { .. })
+}
+
 /// The key that is equal for equal proposals of a run. Submissions and replies have none, because
 /// each was paid for.
 fn proposal_key(new: &NewCandidate) -> Option<String> {
@@ -352,6 +357,10 @@ fn proposal_key(new: &NewCandidate) -> Option<String> {
         Operator::Sweep => {
             let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
             Some(format!("sweep {parent} {}", json(&new.configuration)))
+        }
+        Operator::Edit { edit } => {
+            let parent = new.parent.map(|id| id.to_string()).unwrap_or_default();
+            Some(format!("edit {parent} {edit}"))
         }
         Operator::Fork => Some("fork".to_owned()),
         // A model's reply has its ordinal, which is planned once.

@@ -102,6 +102,7 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
                 steering: &Steering::default(),
                 is_fork: false,
                 tunables: &BTreeMap::new(),
+                edits: &BTreeMap::new(),
             },
             &mut totals,
         );
@@ -111,7 +112,10 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
                 Action::Propose(_) => run.add_baseline(),
                 Action::Draft(draft) => run.add(&draft),
                 Action::Promote(winner) => promotion = PromotionProgress::Committed(winner),
-                Action::AbandonDrafts | Action::ProposeOrigin | Action::ReadTunables(_) => {}
+                Action::AbandonDrafts
+                | Action::ProposeOrigin
+                | Action::ReadTunables(_)
+                | Action::ReadEdits(_) => {}
                 Action::Finish(_) => return Ok(run.course(trials)),
                 Action::Fail(why) => bail!("the run failed: {why}"),
             }

@@ -10,7 +10,7 @@ const MAX_DEPTH: usize = 16;
 
 /// An integer expression over names.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Arith {
+pub(crate) enum Arith {
     Number(i64),
     /// A variable, a parameter, or a component such as `blockIdx.x`.
     Name(String),

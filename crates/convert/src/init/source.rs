@@ -9,13 +9,13 @@ use tree_sitter::{Node, Parser, Tree};
 use super::arithmetic::Arith;
 
 /// A parsed file.
-pub(super) struct Source<'t> {
+pub(crate) struct Source<'t> {
     pub text: &'t str,
     tree: Tree,
 }
 
 /// A `__global__` function.
-pub(super) struct Kernel<'s> {
+pub(crate) struct Kernel<'s> {
     pub name: String,
     /// The function definition.
     pub node: Node<'s>,
@@ -28,13 +28,13 @@ pub(super) struct Kernel<'s> {
 
 /// A parameter of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TemplateParameter {
+pub(crate) struct TemplateParameter {
     pub name: String,
     pub is_type: bool,
 }
 
 /// A parameter of a kernel.
-pub(super) struct Parameter<'s> {
+pub(crate) struct Parameter<'s> {
     pub name: String,
     pub node: Node<'s>,
     /// The type without `const`, pointer and `__restrict__`.
@@ -44,7 +44,7 @@ pub(super) struct Parameter<'s> {
 }
 
 /// One launch of a kernel by host code.
-pub(super) struct Launch<'s> {
+pub(crate) struct Launch<'s> {
     pub kernel: String,
     pub template: Vec<Node<'s>>,
     /// Grid, block, dynamic shared memory, stream, as far as given.
@@ -394,7 +394,7 @@ impl<'t> Source<'t> {
 }
 
 /// The children of a node: all, or those that the grammar names.
-pub(super) fn children<'s>(node: Node<'s>, named: bool) -> Vec<Node<'s>> {
+pub(crate) fn children<'s>(node: Node<'s>, named: bool) -> Vec<Node<'s>> {
     let mut cursor = node.walk();
     node.children(&mut cursor)
         .filter(|child| !named || child.is_named() && child.kind() != "comment")
@@ -402,7 +402,7 @@ pub(super) fn children<'s>(node: Node<'s>, named: bool) -> Vec<Node<'s>> {
 }
 
 /// The line of a node, from 1.
-pub(super) fn line_of(node: Node<'_>) -> u32 {
+pub(crate) fn line_of(node: Node<'_>) -> u32 {
     u32::try_from(node.start_position().row + 1).unwrap_or(u32::MAX)
 }
 

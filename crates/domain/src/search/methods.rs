@@ -100,10 +100,13 @@ impl Selection {
     }
 }
 
-/// The rules of a method. Methods that ask no model have those of `free`, which nothing reads.
+/// The rules of a method. Of those of `free`, which methods without a model have, only the structure is
+/// read.
 pub(super) fn of(method: Method) -> &'static Rules {
     match method {
-        Method::Playbook | Method::Sweep | Method::External | Method::Free => &free::RULES,
+        Method::Playbook | Method::Sweep | Method::External | Method::Transform | Method::Free => {
+            &free::RULES
+        }
         Method::Insight => &insight::RULES,
         Method::Full => &full::RULES,
         Method::BestOf => &best_of::RULES,

@@ -158,7 +158,8 @@ pub(super) fn choose(
         .collect()
 }
 
-fn start_proposal(run: &RunSnapshot<'_>, file: &str, source: &KernelSource) -> Proposal {
+/// A file of the playbook as it stands.
+pub(super) fn start_proposal(run: &RunSnapshot<'_>, file: &str, source: &KernelSource) -> Proposal {
     Proposal {
         parent: Some(run.candidates[0].id),
         operator: Operator::Step {

@@ -107,7 +107,7 @@ pub(super) struct Sweeps {
     of: HashMap<CandidateId, Sweep>,
     /// Positions of all configurations.
     places: Vec<usize>,
-    /// Accepted candidates that models wrote.
+    /// Accepted candidates that models wrote or that are edits.
     timed: usize,
 }
 
@@ -122,7 +122,8 @@ impl Sweeps {
     /// Adds the candidate at a position. A rejected one needs little of a device's time, so that it makes
     /// no room for configurations.
     pub(super) fn add(&mut self, place: usize, entry: &Entry, entries: &[Entry]) {
-        self.timed += usize::from(entry.operator.asks_model() && entry.speedup().is_some());
+        let is_new = entry.operator.asks_model() || matches!(entry.operator, Operator::Edit { .. });
+        self.timed += usize::from(is_new && entry.speedup().is_some());
         if entry.operator != Operator::Sweep {
             return;
         }

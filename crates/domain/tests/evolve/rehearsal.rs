@@ -170,6 +170,7 @@ impl<'a> Rehearsal<'a> {
             steering: &self.steering,
             is_fork: self.is_fork,
             tunables: &self.tunables,
+            edits: &BTreeMap::new(),
         };
         let actions = next_actions(&run, &mut Totals::default());
         let with_kept_totals = next_actions(&run, &mut self.totals.borrow_mut());
@@ -213,6 +214,7 @@ impl<'a> Rehearsal<'a> {
                     let last = self.candidates.last_mut().expect("just pushed");
                     last.configuration = proposal.configuration;
                 }
+                Action::ReadEdits(_) => panic!("only transform edits"),
                 Action::ReadTunables(id) => {
                     let read = Tunables::read(self.task, "k.cu", self.source, Some(&LIMITS));
                     self.tunables.insert(id, read);

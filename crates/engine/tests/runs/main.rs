@@ -17,3 +17,4 @@ mod promotion;
 mod rechecks;
 mod steering;
 mod submissions;
+mod transform;

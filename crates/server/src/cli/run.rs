@@ -21,6 +21,8 @@ pub enum MethodName {
     Sweep,
     /// Kernels that others submit, through `submit` or the API.
     External,
+    /// Structural edits of the fastest kernels, without a model.
+    Transform,
     /// A model that is shown the task and the best code (EvoEngineer-Free).
     Free,
     /// A model that is also shown times, profiles and insights (EvoEngineer-Insight).
@@ -49,6 +51,7 @@ impl From<MethodName> for Method {
             MethodName::Playbook => Self::Playbook,
             MethodName::Sweep => Self::Sweep,
             MethodName::External => Self::External,
+            MethodName::Transform => Self::Transform,
             MethodName::Free => Self::Free,
             MethodName::Insight => Self::Insight,
             MethodName::Full => Self::Full,

@@ -3299,7 +3299,7 @@ export interface components {
          * @description The methods by which candidates are made.
          * @enum {string}
          */
-        Method: "playbook" | "sweep" | "external" | "free" | "insight" | "full" | "best_of" | "refine" | "eoh" | "funsearch" | "ai_cuda_engineer" | "adaptive";
+        Method: "playbook" | "sweep" | "external" | "transform" | "free" | "insight" | "full" | "best_of" | "refine" | "eoh" | "funsearch" | "ai_cuda_engineer" | "adaptive";
         /** @description The difference between an output and the reference. */
         Mismatch: {
             /**
@@ -3450,6 +3450,11 @@ export interface components {
         } | {
             /** @enum {string} */
             operator: "sweep";
+        } | {
+            /** @description The change in words. */
+            edit: string;
+            /** @enum {string} */
+            operator: "edit";
         } | {
             /** @enum {string} */
             operator: "submit";

@@ -13,6 +13,7 @@ export function outline(operator: Operator["operator"], r: number): string {
       return points([0, -1.22], [1.22, 0], [0, 1.22], [-1.22, 0]);
     case "init":
       return points([0, -1.3], [1.24, 0.88], [-1.24, 0.88]);
+    case "edit":
     case "mutation":
     case "improve":
     case "retune":

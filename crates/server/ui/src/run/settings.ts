@@ -13,6 +13,7 @@ export const METHODS: Record<Method, string> = {
   playbook: "the task's hand-written steps in order, each with a sweep",
   sweep: "values of one source's tunables",
   external: "kernels come from outside, through the command line or the API",
+  transform: "structural edits of the fastest kernels, without a model",
   free: "a model that is shown the task and the best code",
   insight: "a model that is also shown times, profiles and insights",
   full: "a model that breeds from an elite, with insights",
@@ -25,7 +26,7 @@ export const METHODS: Record<Method, string> = {
 };
 
 /** The methods that ask no model, in the order of the form. */
-export const WITHOUT_MODELS: Method[] = ["playbook", "sweep", "external"];
+export const WITHOUT_MODELS: Method[] = ["playbook", "sweep", "transform", "external"];
 /** The methods that ask models, in the order of the form. */
 export const WITH_MODELS: Method[] = [
   "insight", "full", "free", "best_of", "refine", "adaptive", "eoh", "funsearch", "ai_cuda_engineer",

@@ -7,6 +7,7 @@ export const OPERATORS: Record<Operator["operator"], string> = {
   baseline: "the task's own kernel",
   step: "a step of the playbook",
   sweep: "a configuration of its parent",
+  edit: "its parent with one structural edit",
   submit: "handed in from outside",
   fork: "a copy of the candidate that the run was forked from",
   init: "written by a model that saw the best",

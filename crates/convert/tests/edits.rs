@@ -1,0 +1,129 @@
+//! Structural edits: their texts, and that every task's kernels have some.
+
+use convert::edit::{Donor, edits};
+use domain::candidate::KernelSource;
+
+const SOURCE: &str = r#"/*---
+[idea]
+title = "tile"
+[[launch]]
+kernel = "k"
+grid = ["cdiv(N, TILE)"]
+block = [32, 8]
+args = ["x", "y"]
+---*/
+constexpr int TILE = 32;
+#define DEPTH 4
+__device__ float twice(float value) { return 2.0f * value; }
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ float tile[8][32];
+    for (int i = 0; i < DEPTH; ++i) {
+        tile[threadIdx.y][threadIdx.x] = twice(x[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < TILE; ++i) y[i] = tile[i % 8][i];
+}
+"#;
+
+fn parse(text: &str) -> KernelSource {
+    KernelSource::parse("k.cu", text).expect("a kernel")
+}
+
+/// The lines that an edit removes and adds.
+fn difference(before: &str, after: &str) -> Vec<String> {
+    let gone = before
+        .lines()
+        .filter(|line| !after.lines().any(|other| other == *line));
+    let new = after
+        .lines()
+        .filter(|line| !before.lines().any(|other| other == *line));
+    let gone = gone.map(|line| format!("- {}", line.trim()));
+    gone.chain(new.map(|line| format!("+ {}", line.trim())))
+        .collect()
+}
+
+#[test]
+fn each_edit_changes_one_thing() {
+    let source = parse(SOURCE);
+    let found = edits("k.cu", &source, &[]);
+    let told = found.iter().map(|edit| {
+        let changed = difference(source.text(), edit.source.text());
+        format!("{}: {}", edit.name, changed.join(" "))
+    });
+    let told: Vec<String> = told.collect();
+    let wanted = [
+        "unroll the loop in line 15 in full: ",
+        "unroll the loop in line 15 by 4: + #pragma unroll 4",
+        "keep the loop in line 15 rolled: + #pragma unroll 1",
+        "unroll the loop in line 19 by 4: - #pragma unroll + #pragma unroll 4",
+        "keep the loop in line 19 rolled: - #pragma unroll + #pragma unroll 1",
+        "bound the launch of k to its threads: - extern \"C\" __global__ void k(const float* x, float* y) { \
+         + extern \"C\" __global__ void __launch_bounds__(32 * 8) k(const float* x, float* y) {",
+        "bound the launch of k to its threads and 2 blocks of a multiprocessor: \
+         - extern \"C\" __global__ void k(const float* x, float* y) { \
+         + extern \"C\" __global__ void __launch_bounds__(32 * 8, 2) k(const float* x, float* y) {",
+        "bound the launch of k to its threads and 4 blocks of a multiprocessor: \
+         - extern \"C\" __global__ void k(const float* x, float* y) { \
+         + extern \"C\" __global__ void __launch_bounds__(32 * 8, 4) k(const float* x, float* y) {",
+        "promise that the pointers of k have no aliases: \
+         - extern \"C\" __global__ void k(const float* x, float* y) { \
+         + extern \"C\" __global__ void k(const float* __restrict__  x, float* __restrict__  y) {",
+        "pad the rows of the shared array tile by 1: - __shared__ float tile[8][32]; \
+         + __shared__ float tile[8][32 + 1];",
+        "pad the rows of the shared array tile by 4: - __shared__ float tile[8][32]; \
+         + __shared__ float tile[8][32 + 4];",
+        "pad the rows of the shared array tile by 8: - __shared__ float tile[8][32]; \
+         + __shared__ float tile[8][32 + 8];",
+        "swizzle the columns of the shared array tile: \
+         - tile[threadIdx.y][threadIdx.x] = twice(x[i]); \
+         - for (int i = 0; i < TILE; ++i) y[i] = tile[i % 8][i]; \
+         + tile[threadIdx.y][(threadIdx.x) ^ ((threadIdx.y) % 32)] = twice(x[i]); \
+         + for (int i = 0; i < TILE; ++i) y[i] = tile[i % 8][(i) ^ ((i % 8) % 32)];",
+        "make TILE tunable: - constexpr int TILE = 32; + [tunables.TILE] + value = 32 \
+         + choices = [16, 32, 64]",
+        "make DEPTH tunable: - #define DEPTH 4 + [tunables.DEPTH] + value = 4 + choices = [2, 4, 8]",
+    ];
+    assert_eq!(told, wanted);
+}
+
+#[test]
+fn parts_of_other_sources_are_taken_over() {
+    let source = parse(SOURCE);
+    let other = SOURCE
+        .replace("return 2.0f * value;", "return value + value;")
+        .replace("DEPTH 4", "DEPTH 2");
+    let other = parse(&other);
+    let donors = [Donor {
+        name: "02.cu",
+        source: &other,
+    }];
+    let own = edits("k.cu", &source, &[]).len();
+    let found = edits("k.cu", &source, &donors);
+    let names: Vec<&str> = found[own..].iter().map(|edit| edit.name.as_str()).collect();
+    assert_eq!(
+        names,
+        ["take twice over from 02.cu", "set DEPTH to 2 as in 02.cu"]
+    );
+    assert!(
+        found[own]
+            .source
+            .text()
+            .contains("{ return value + value; }")
+    );
+    let same = Donor {
+        name: "same.cu",
+        source: &source,
+    };
+    assert_eq!(edits("k.cu", &source, &[same]).len(), own);
+}
+
+#[test]
+fn uses_that_are_no_element_keep_an_array_from_being_swizzled() {
+    let text = SOURCE.replace(
+        "twice(x[i]);",
+        "twice(x[i]); float* row = tile[0]; row[0] = 1.0f;",
+    );
+    let found = edits("k.cu", &parse(&text), &[]);
+    assert!(found.iter().all(|edit| !edit.name.contains("swizzle")));
+    assert!(found.iter().any(|edit| edit.name.contains("pad")));
+}
