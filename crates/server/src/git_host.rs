@@ -126,7 +126,7 @@ pub struct Project {
     pub path: String,
 }
 
-/// What a user says about a project; the rest follows from the remote's address.
+/// The parts of a project's address that a user names. The others follow from the remote's address.
 #[derive(Debug, Clone, Default)]
 pub struct ProjectOptions {
     /// The kind of the host.

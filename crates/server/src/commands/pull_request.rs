@@ -47,7 +47,7 @@ pub(super) async fn pull_request(args: PullRequestArgs) -> Ending {
         api: args.api.clone(),
         path: args.project.clone(),
     };
-    // What the user can correct, such as a wrong token, is found before anything is pushed.
+    // Mistakes that the user can correct, such as a wrong token, are found before anything is pushed.
     let project = Project::find(&winner.remote_url, &options).map_err(failure)?;
     let host = connect(&args, project)?;
     let request = PullRequest {
