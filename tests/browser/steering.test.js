@@ -10,7 +10,15 @@ import { someInsights } from "./views.js";
 import { BEST, candidateId, RACY } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'">`;
-const UNCHANGED = { trials: null, dollars: null, tokens: null, wall_seconds: null, device_seconds: null };
+const UNCHANGED = {
+  trials: null,
+  dollars: null,
+  tokens: null,
+  wall_seconds: null,
+  device_seconds: null,
+  floor_percent: null,
+  gain_per_dollar: null,
+};
 
 setUp();
 
