@@ -1,4 +1,4 @@
-//! What the head of a kernel tells the compiler: launch bounds, and pointers without aliases.
+//! Edits of a kernel's signature: launch bounds, and `__restrict__` on its pointers.
 
 use domain::expr::Expr;
 use domain::plan::Step;
