@@ -1,10 +1,12 @@
 //! End-to-end tests of playbook and external runs over HTTP, from the launch to the git branch.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use domain::api::{
-    CandidateDetail, CandidateSummary, PromotionState, RunRequest, RunState, RunView,
+    CandidateDetail, CandidateState, CandidateSummary, PromotionState, RunRequest, RunState,
+    RunView,
 };
 use domain::evaluation::Evaluation;
 use domain::search::{Method, Operator, StopReason};
@@ -249,6 +251,115 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
         }
     );
     assert_eq!(done.trials, 2);
+    Ok(())
+}
+
+/// Submits a kernel at the command line, waits for its verdict, and returns it with the exit code.
+fn submit_and_wait(
+    lab: &Lab,
+    run: domain::id::RunId,
+    folder: &Path,
+    source: &str,
+) -> Result<(Option<i32>, CandidateDetail)> {
+    let file = folder.join("kernel.cu");
+    std::fs::write(&file, source)?;
+    let (run, address) = (run.uuid().to_string(), lab.address()?);
+    let file = file.to_str().context("UTF-8")?;
+    let finished = lab::kernelwright(&[
+        "submit", &run, file, "--wait", "--json", "--server", &address,
+    ])?;
+    let detail = serde_json::from_str(&finished.stdout)
+        .with_context(|| format!("{}{}", finished.stdout, finished.stderr))?;
+    Ok((finished.status.code(), detail))
+}
+
+#[tokio::test]
+async fn a_wrong_program_does_not_get_the_verdict_of_a_similar_text() -> Result<()> {
+    const SUM: &str = "    const float inverse = 1.0f / join_block(mass, Sum());\n";
+    let mut lab = Lab::new()?;
+    lab.serve(&[]).await?;
+    let _worker = lab.worker("bench")?;
+    let bundle = lab::small_softmax()?;
+    let task = domain::task::Task::load(&bundle)?;
+    let run = lab
+        .launch(&bundle, &request("softmax-f32", Method::External))
+        .await?
+        .id;
+    lab.until(run, |view| view.state == RunState::Running)
+        .await?;
+    let folder = tempfile::tempdir()?;
+    let submit = |source: &str| submit_and_wait(&lab, run, folder.path(), source);
+
+    let step = task.playbook[0].1.text();
+    ensure!(step.contains(SUM), "the step changed: {step}");
+    // The halves make the results right again, unless the comment before continues on their line.
+    let halved = |note: &str, factor: &str| {
+        let code = format!(
+            "    float inverse = 2.0f / join_block(mass, Sum());  // {note}\n    inverse *= {factor};\n"
+        );
+        step.replacen(SUM, &code, 1)
+    };
+    let right = halved("twice too large", "0.5f");
+    let (code, original) = submit(&right)?;
+    assert_eq!(code, Some(0), "{original:?}");
+    assert_eq!(original.summary.verdict, Some(VerdictKind::Accepted));
+
+    // Comments are no part of a program: the copy is found, and gets no evaluation of its own.
+    let (_, copy) = submit(&halved("too large", "0.5f"))?;
+    let of = original.summary.id;
+    assert_eq!(copy.summary.state, CandidateState::Duplicate { of });
+
+    let line_number = |text: &str| {
+        let line = text.lines().position(|line| line.contains("__LINE__"));
+        line.map(|line| line + 1).context("the line is there")
+    };
+    let number = line_number(&halved("", "__LINE__"))?;
+    let numbered = halved("", &format!("__LINE__ == {number} ? 0.5f : 1.0f"));
+    let (code, detail) = submit(&numbered)?;
+    assert_eq!(code, Some(0), "{detail:?}");
+
+    for (what, wrong, verdict) in [
+        (
+            "a line continuation in a comment",
+            halved("twice too large \\", "0.5f"),
+            VerdictKind::IncorrectOutput,
+        ),
+        (
+            "blanks behind the backslash",
+            halved("twice too large \\ \t", "0.5f"),
+            VerdictKind::IncorrectOutput,
+        ),
+        (
+            "one more empty line",
+            numbered.replacen("---*/\n", "---*/\n\n", 1),
+            VerdictKind::IncorrectOutput,
+        ),
+        (
+            "code beside the opening fence",
+            right.replacen("/*---\n", "/*--- */\n#define expf(x) 0.0f\n/*\n", 1),
+            VerdictKind::ParseRejected,
+        ),
+        (
+            "code in the prose of the idea",
+            right.replacen(
+                "hypothesis = \"\"\"\n",
+                "hypothesis = \"\"\"\n*\\\n/\n#define expf(x) 0.0f\n/*\n",
+                1,
+            ),
+            VerdictKind::ParseRejected,
+        ),
+    ] {
+        ensure!(wrong != right, "{what} changes the text");
+        let (code, detail) = submit(&wrong)?;
+        assert_eq!(code, Some(1), "{what}: {detail:?}");
+        assert_eq!(detail.summary.verdict, Some(verdict), "{what}: {detail:?}");
+        assert_ne!(
+            detail.summary.state,
+            CandidateState::Duplicate { of },
+            "{what}"
+        );
+        assert_eq!(detail.summary.verdict_of, None, "{what}");
+    }
     Ok(())
 }
 

@@ -317,6 +317,11 @@ fn a_confirmation_asks_more_and_compares_with_the_incumbent() {
         }
         other => panic!("{other}"),
     }
+    assert_eq!(search.drawn_shapes, None, "a search draws no shapes");
+    assert_eq!(
+        confirmation.drawn_shapes.map(|drawn| drawn.to_string()),
+        Some("right on 64 drawn shapes: wrong on at most 4.6% of this law at 95%".to_owned())
+    );
     assert_eq!(search.machine_code, None, "a confirmation's business");
     let Some(MachineCode::Read { kernels, .. }) = &confirmation.machine_code else {
         panic!("{:?}", confirmation.machine_code);
