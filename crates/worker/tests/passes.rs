@@ -446,7 +446,10 @@ fn a_champion_is_asked_most() {
 fn towards_maximum(name: &str, bounds: &str) -> Vec<Case> {
     let mut bundle = bundle(name);
     let text = bundle.files.get_mut("task.toml").unwrap();
-    *text = text.replacen("M = {}", &format!("M = {bounds}"), 1);
+    // The maxima that the task states for itself give way.
+    *text = text
+        .replace("{ max = 65536 }", "{}")
+        .replacen("M = {}", &format!("M = {bounds}"), 1);
     let request = EvaluationRequest {
         source: bundle.files["baseline.cu"].clone(),
         task: bundle,
