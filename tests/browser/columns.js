@@ -65,9 +65,9 @@ export function generations(nodes) {
   };
 }
 
-/** The fastest candidates over the run, in at most 400 buckets. */
-export function curve(nodes) {
-  const width = Math.max(1, Math.ceil(nodes.length / 400));
+/** The fastest candidates over the run. */
+export function curve(nodes, most) {
+  const width = Math.max(1, Math.ceil(nodes.length / most));
   const buckets = [];
   for (let first = 0; first < nodes.length; first += width) buckets.push(nodes.slice(first, first + width));
   const fastest = buckets.map((members) => members.reduce((most, node) => (node.speedup !== null && node.speedup > (most?.speedup ?? 0) ? node : most), null));

@@ -117,7 +117,7 @@ export class Service {
         if (form === "generations") return send(response, 200, generations(nodes));
         return send(response, 200, { nodes: nodes.slice(0, LINEAGE), truncated: nodes.length > LINEAGE });
       case "curve":
-        return send(response, 200, curve(nodes));
+        return send(response, 200, curve(nodes, Number(url.searchParams.get("buckets") ?? 400)));
       case "candidates": {
         const after = Number(url.searchParams.get("cursor") ?? -1);
         const limit = Number(url.searchParams.get("limit") ?? 100);

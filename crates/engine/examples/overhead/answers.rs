@@ -41,7 +41,7 @@ pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::err
     }
     let generations = async || store.lineage_generations(run).await;
     row("lineage by generation", generations).await?;
-    row("curve", async || store.curve(run).await).await?;
+    row("curve", async || store.curve(run, 400).await).await?;
     let page = store.candidates(run, None, None, 1).await?;
     let baseline = page.candidates[0].id;
     row("baseline", async || engine.candidate(baseline).await).await?;

@@ -27,6 +27,8 @@ const MAX_RUNS: u32 = 200;
 const MAX_NODES: u32 = 2000;
 /// The most candidates of one slice of a lineage. 100 KB hold as many.
 const MAX_SLICE: u32 = 2400;
+/// The most buckets of a curve.
+const MAX_BUCKETS: u32 = 400;
 
 /// Query parameters of the list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -57,6 +59,15 @@ impl RunFilter {
 pub struct LineageQuery {
     /// At most this many candidates, the earliest first, 1 to 2000; 2000 when absent.
     limit: Option<u32>,
+}
+
+/// Query parameters of a curve.
+#[derive(Debug, Deserialize, IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub struct CurveQuery {
+    /// At most this many buckets, 1 to 400; 400 when absent.
+    buckets: Option<u32>,
 }
 
 /// Query parameters of a slice of a lineage.
@@ -252,9 +263,14 @@ pub async fn lineage_generations(
 }
 
 /// The best speedup over the candidates of a run, in at most 400 buckets.
-#[utoipa::path(get, path = "/runs/{id}/curve", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run")), responses((status = 200, body = Curve), AnyProblem))]
-pub async fn curve(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<Curve>, ApiError> {
-    Ok(Json(app.engine.store().curve(run).await?))
+#[utoipa::path(get, path = "/runs/{id}/curve", tag = "runs", security(("token" = ["viewer"])), params(("id" = RunId, Path, description = "The run"), CurveQuery), responses((status = 200, body = Curve), AnyProblem))]
+pub async fn curve(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Parameters(query): Parameters<CurveQuery>,
+) -> Result<Json<Curve>, ApiError> {
+    let buckets = query.buckets.unwrap_or(MAX_BUCKETS).clamp(1, MAX_BUCKETS);
+    Ok(Json(app.engine.store().curve(run, buckets).await?))
 }
 
 /// The error for a cursor that no page gave out.

@@ -22,6 +22,8 @@ const STEPS: usize = 60;
 const ROWS: usize = 40;
 /// Causes of failures that are shown, the most frequent ones.
 const CAUSES: u32 = 12;
+/// Buckets of the curve, at most.
+const CURVE_BUCKETS: u32 = 400;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--rule:#8885;--soft:#767676}\
@@ -66,7 +68,10 @@ pub(super) async fn report(engine: &Engine, run: &RunView) -> Result<String, Exp
             ends: speedup_interval(winner)?,
         })
     });
-    page.piece(&curve::draw(&store.curve(run.id).await?, interval));
+    page.piece(&curve::draw(
+        &store.curve(run.id, CURVE_BUCKETS).await?,
+        interval,
+    ));
     page.raw("<p class=\"soft\">Baseline's time over the candidate's, geometric mean over the score cases, by candidate. ");
     page.raw("The line is the best so far, a dot the fastest of its bucket, the dashed line the baseline");
     page.raw(if interval.is_some() {

@@ -13,7 +13,7 @@ use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, judgements};
 
-/// The most buckets of an answer.
+/// The most buckets of generations.
 const BUCKETS: u32 = 400;
 /// The most links between buckets of generations.
 const LINKS: u32 = 2_000;
@@ -251,14 +251,14 @@ impl Store {
         Ok(answer)
     }
 
-    /// The best speedup over the candidates of a run.
+    /// The best speedup over the candidates of a run, in at most `buckets` parts.
     ///
     /// # Errors
     /// The run is unknown or the database fails.
-    pub async fn curve(&self, run: RunId) -> Result<Curve, StoreError> {
+    pub async fn curve(&self, run: RunId, buckets: u32) -> Result<Curve, StoreError> {
         let mut view = self.view().await?;
         let extent = Extent::read(&mut view, run).await?;
-        let width = extent.total.div_ceil(BUCKETS).max(1);
+        let width = extent.total.div_ceil(buckets.max(1)).max(1);
         // With one MAX, SQLite takes the other columns from the row that has the greatest value.
         let rows: Vec<CurveRow> = query_as(
             "SELECT ordinal / $2 AS bucket, COUNT(speedup) AS accepted, MAX(speedup) AS fastest, \

@@ -202,7 +202,7 @@ async fn totals_by_generation_and_the_curve_count_every_candidate() {
         path: vec![4, 1, 0],
     };
     assert_eq!(generations, expected);
-    let curve = lab.store.curve(run).await.unwrap();
+    let curve = lab.store.curve(run, 400).await.unwrap();
     let expected = Curve {
         total: 6,
         width: 1,
@@ -321,6 +321,25 @@ async fn promotions_are_listed_newest_first_with_what_they_wait_for() {
 }
 
 #[tokio::test]
+async fn a_curve_has_at_most_as_many_buckets_as_were_asked_for() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    for (place, time) in [50.0, 20.0, 40.0].into_iter().enumerate() {
+        lab.submit(run, baseline, &format!("int a{place};")).await;
+        let leased = lab.lease(worker, at(5)).await.unwrap();
+        lab.judge(&leased, accepted(time)).await;
+    }
+    let best = async |buckets| {
+        let curve = lab.store.curve(run, buckets).await.unwrap();
+        (curve.width, curve.best)
+    };
+    assert_eq!(best(1).await, (4, vec![Some(5.0)]));
+    assert_eq!(best(2).await, (2, vec![Some(2.0), Some(5.0)]));
+    assert_eq!(best(3).await, (2, vec![Some(2.0), Some(5.0)]));
+    assert_eq!(best(0).await, best(1).await);
+}
+
+#[tokio::test]
 async fn a_run_without_candidates_has_empty_columns() {
     let lab = Lab::new().await;
     let run = lab.run(9).await;
@@ -329,8 +348,8 @@ async fn a_run_without_candidates_has_empty_columns() {
     assert_eq!(columns, LineageColumns::default());
     let generations = lab.store.lineage_generations(run).await.unwrap();
     assert_eq!((generations.width, generations.path), (1, Vec::new()));
-    let curve = lab.store.curve(run).await.unwrap();
+    let curve = lab.store.curve(run, 400).await.unwrap();
     assert_eq!((curve.width, curve.best), (1, Vec::new()));
     let unknown = RunId::from(lab.worker("w", "d").await.uuid());
-    assert!(lab.store.curve(unknown).await.is_err());
+    assert!(lab.store.curve(unknown, 400).await.is_err());
 }

@@ -17,7 +17,7 @@ async fn columns(store: &Store, run: RunId) -> String {
         store.run(run).await.unwrap(),
         store.lineage_columns(run, &whole, 99).await.unwrap(),
         store.lineage_generations(run).await.unwrap(),
-        store.curve(run).await.unwrap(),
+        store.curve(run, 400).await.unwrap(),
     );
     format!("{columns:#?}")
 }

@@ -123,9 +123,9 @@ export function lineageGenerations(id: string): Promise<LineageGenerations> {
   return value(api.GET("/api/v1/runs/{id}/lineage/generations", { params: { path: { id } } }));
 }
 
-/** The best speedup of a large run, over buckets of its candidates. */
-export function bestCurve(id: string): Promise<BestCurve> {
-  return value(api.GET("/api/v1/runs/{id}/curve", { params: { path: { id } } }));
+/** The best speedup of a run, over buckets of its candidates. */
+export function bestCurve(id: string, buckets?: number): Promise<BestCurve> {
+  return value(api.GET("/api/v1/runs/{id}/curve", { params: { path: { id }, query: { buckets } } }));
 }
 
 export function insights(id: string): Promise<Insight[]> {

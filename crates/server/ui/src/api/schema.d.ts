@@ -6050,7 +6050,10 @@ export interface operations {
     };
     get_runs_id_curve: {
         parameters: {
-            query?: never;
+            query?: {
+                /** @description At most this many buckets, 1 to 400; 400 when absent. */
+                buckets?: number;
+            };
             header?: never;
             path: {
                 /** @description The run */
