@@ -60,13 +60,16 @@ describe("on the page of a run", () => {
     await press("Budget…");
     await steering().getByLabel("Trials", { exact: true }).fill("90");
     await steering().getByLabel("Running time, minutes").fill("1.5");
+    await steering().getByLabel("End at, % of the floor").fill("90");
+    assert.equal(await steering().getByLabel("End below, % per dollar").count(), 0, "the run asks no model");
     await page.keyboard.press("Enter");
     assert.equal(sent().length, 1, "Enter changes no limit");
     await press("Change the budget");
     await directions().nth(1).waitFor();
-    assert.match(await directions().first().innerText(), /90 trials instead of 45 trials/);
+    assert.match(await directions().first().innerText(), /90 trials instead of 45 trials[\s\S]*, an end at 90 % of the floor instead of no limit/);
     await page.getByText("18 / 90 trials").waitFor();
-    assert.deepEqual(sent(), [["ban", { idea: "more unrolling", candidate: null, descendants: false }], ["budget", { ...UNCHANGED, trials: 90, wall_seconds: 90 }]]);
+    assert.match(await panel("Spend").innerText(), /Ends early\s+once the floor is 90 % of the champion's time/);
+    assert.deepEqual(sent(), [["ban", { idea: "more unrolling", candidate: null, descendants: false }], ["budget", { ...UNCHANGED, trials: 90, wall_seconds: 90, floor_percent: 90 }]]);
     assertSpeaks("SteeringEntry", service.world.steering);
     assert.deepEqual(complaints, []);
   });
