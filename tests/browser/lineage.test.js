@@ -149,6 +149,23 @@ describe("a small run", () => {
     assert.deepEqual(bright.sort(), [0, 1, 4, 8, 10, BEST].map(candidateId));
     await page.screenshot({ path: "screenshots/path.png", fullPage: true });
   });
+
+  it("can leave out the dead branches, and shows them again", async () => {
+    await open(world());
+    const numbers = async () => {
+      const names = await page.locator("a[data-candidate]").evaluateAll((nodes) => nodes.map((node) => node.getAttribute("aria-label")));
+      return names.map((name) => Number(/^#(\d+) /.exec(name)[1])).sort((one, other) => one - other);
+    };
+    const button = page.getByRole("button", { name: "Hide dead branches" });
+    await button.click();
+    await page.getByRole("group", { name: "Lineage of 13 candidates by generation" }).waitFor();
+    assert.deepEqual(await numbers(), [0, 1, 3, 4, 6, 8, 9, 10, BEST, 13, 14, 17, 18]);
+    await page.screenshot({ path: "screenshots/alive.png", fullPage: true });
+    await button.click();
+    await node(RACY).waitFor({ state: "attached" });
+    assert.equal((await numbers()).length, 19);
+    assert.deepEqual(complaints, []);
+  });
 });
 
 describe("the mouse", () => {
