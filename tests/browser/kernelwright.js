@@ -76,18 +76,19 @@ export class Kernelwright {
     return response.json();
   }
 
+  /** Creates something by a request, and returns it. */
+  async post(path, body) {
+    const response = await fetch(`${this.origin}/api/v1${path}`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    assert.equal(response.status, 201, await response.clone().text());
+    return response.json();
+  }
+
   /** Stores the task of a folder. */
   async upload(folder) {
     const root = fileURLToPath(folder);
     const entries = await readdir(root, { recursive: true, withFileTypes: true });
     const paths = entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name));
     const files = Object.fromEntries(await Promise.all(paths.map(async (path) => [relative(root, path), await readFile(path, "utf8")])));
-    const response = await fetch(`${this.origin}/api/v1/tasks`, {
-      method: "POST",
-      headers: { "content-type": "application/json" },
-      body: JSON.stringify({ files }),
-    });
-    assert.equal(response.status, 201, await response.clone().text());
-    return response.json();
+    return this.post("/tasks", { files });
   }
 }

@@ -283,3 +283,36 @@ it("a run from the form ends with its champion in git", async () => {
   await button("Confirm and commit").click();
   await page.getByRole("alert").getByText("already, which is committed").waitFor();
 });
+
+it("a submitted kernel is promoted from its page, and git has it", async () => {
+  await open("/runs/new");
+  await page.getByLabel("Method", { exact: true }).selectOption("external");
+  await page.getByLabel("Name", { exact: true }).fill("by people");
+  await page.getByLabel("Trials", { exact: true }).fill("5");
+  await page.keyboard.press("Control+Enter");
+  await page.getByRole("heading", { name: "by people" }).waitFor();
+  const { pathname } = new URL(page.url());
+  const source = await readFile(new URL("playbook/02-row-in-registers.cu", TASK), "utf8");
+  const { ordinal } = await service.post(`${pathname}/candidates`, { source });
+  const link = page.locator(`a[data-candidate][aria-label^="#${ordinal} "][aria-label*="accepted"]`);
+  await link.waitFor({ timeout: RUN_TAKES });
+  assert.equal((await service.get(pathname)).promotion, null, "nothing is promoted while the run goes on");
+  await link.focus();
+  await page.keyboard.press("Enter");
+  await panel("Difference to the parent").locator("tr.added").first().waitFor();
+  await button("Promote…").click();
+  await button("Confirm and commit").click();
+  await page.getByText("The confirmation was queued.").waitFor();
+  await page.goto(`${service.origin}/promotions`);
+  const entry = page.getByRole("listitem").filter({ hasText: "by people" });
+  await entry.getByText("commit", { exact: false }).filter({ hasText: "on branch" }).waitFor({ timeout: RUN_TAKES });
+  await page.screenshot({ path: "screenshots/promoted-from-page.png", fullPage: true });
+  const { promotion } = await service.get(pathname);
+  const git = (...words) => execFileSync("git", ["--git-dir", promotion.repository, ...words], { encoding: "utf8" });
+  const shown = await entry.innerText();
+  assert.ok(shown.includes(git("rev-parse", promotion.branch).trim()), `the branch's tip is shown: ${shown}`);
+  assert.ok(git("log", "-1", "--format=%B", promotion.branch).includes(promotion.candidate), "the commit names the candidate");
+  const files = git("ls-tree", "-r", "--name-only", promotion.branch).trim().split("\n");
+  assert.ok(files.some((file) => git("show", `${promotion.branch}:${file}`) === source), `the kernel is one of ${files}`);
+  assert.deepEqual(complaints, []);
+});
