@@ -15,7 +15,10 @@ const threads = (count) => fenced(PER_ROW.replace("value = 128", `value = ${coun
 /** Markup in a model's reply, which a page must show as text. */
 export const HOSTILE = `<img src="x" onerror="document.title='taken over'"><script>document.title = "taken over"</script>`;
 
-/** Replies by the candidate's ordinal and the call's turn. */
+/**
+ * Replies by the candidate's ordinal and the call's turn. Those of the last generation are all here: a missing one
+ * would pause the run before the calls beside it are made. Repairs of #10 and #11 are asked for later, and have none.
+ */
 const REPLIES = {
   "1.0": `A block for each row, so that a warp's loads are consecutive.\n\n${fenced(PER_ROW)}`,
   "2.0": threads(256),
@@ -27,6 +30,8 @@ const REPLIES = {
   "7.0": threads(64),
   "8.0": threads(256),
   "9.0": threads(32),
+  "10.0": fenced(PER_ROW.replace("mass += expf", "mass += expslow")),
+  "11.0": fenced(PER_ROW.replace("mass += expf", "mass += expquick")),
 };
 
 /** Any digest: the replies are taken for whatever prompt is in their place. */
