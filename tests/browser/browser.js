@@ -46,3 +46,18 @@ export async function assertFits(page) {
   const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
   assert.ok(content <= window, `the page is ${content} px wide in a window of ${window} px`);
 }
+
+/** Sums up the layout shift of each page that is opened from now on: the share of the window that moved without being asked to, times how far. */
+export async function sumLayoutShift(page) {
+  await page.addInitScript(() => {
+    window.layoutShift = 0;
+    new PerformanceObserver((list) => {
+      for (const entry of list.getEntries()) if (!entry.hadRecentInput) window.layoutShift += entry.value;
+    }).observe({ type: "layout-shift", buffered: true });
+  });
+}
+
+/** The sum since the page was opened, once what changed is drawn. */
+export function layoutShift(page) {
+  return page.evaluate(() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done(window.layoutShift)))));
+}

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { assertFits, SCHEMES } from "./browser.js";
+import { assertFits, layoutShift, SCHEMES, sumLayoutShift } from "./browser.js";
 import { complaints, inEveryLook, open as openPath, page, panel, prepare, service, setUp } from "./hooks.js";
 import { BEST, candidateId, RACY, settled, timedInTurn } from "./world.js";
 
@@ -97,6 +97,26 @@ it("a long kernel with many findings and calls, in every look", async () => {
   };
   await open(RACY, { change });
   await inEveryLook("candidate-large");
+});
+
+it("moves nothing when what the candidate names comes late", async () => {
+  await prepare();
+  await sumLayoutShift(page);
+  for (const late of ["candidates?**", `candidates/${candidateId(0)}`, "runs/*"]) {
+    await page.route(`**/api/v1/**/${late}`, async (route) => {
+      await new Promise((done) => setTimeout(done, 300));
+      await route.continue();
+    });
+  }
+  const own = `/api/v1/candidates/${candidateId(BEST)}`;
+  let reads = 0;
+  page.on("request", (request) => (reads += new URL(request.url()).pathname === own ? 1 : 0));
+  await page.goto(`${service.origin}/candidates/${candidateId(BEST)}`);
+  await panel("Source").waitFor();
+  await page.getByRole("link", { name: /^with the/ }).first().waitFor();
+  const shift = await layoutShift(page);
+  assert.equal(reads, 1);
+  assert.ok(shift < 0.02, `layout shift ${shift}`);
 });
 
 describe("the difference", () => {
