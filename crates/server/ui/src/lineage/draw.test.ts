@@ -154,6 +154,19 @@ it("names each lane at the right edge, once there is room", () => {
   expect((names[1]?.y ?? 0) - (names[0]?.y ?? 0)).toBeGreaterThan(100);
 });
 
+it("writes the only line of a parent's label above the line to its children", () => {
+  const { ctx, texts } = recorder();
+  const nodes = Array.from({ length: 22 }, (_, at) => candidate(at, { generation: at === 0 ? 0 : at === 21 ? 2 : 1, parents: at === 0 ? [] : [id(at === 21 ? 10 : 0)], speedup: 2 }));
+  const graph = layout(nodes);
+  const frame = { width: 600, height: 380 };
+  const view = whole(graph, frame);
+  expect(detail(graph, frame, view.zoom).lines).toBe(1);
+  draw(ctx, scene(nodes, { frame, view }));
+  const y = (ordinal: number) => texts.find(({ text }) => text === `#${ordinal}`)?.y ?? Number.NaN;
+  expect((y(9) + y(11)) / 2 - y(10)).toBeCloseTo(6);
+  expect((y(4) + y(6)) / 2 - y(5)).toBeCloseTo(0);
+});
+
 it("draws candidates that wait", () => {
   const { ctx, texts } = recorder();
   draw(ctx, scene([candidate(0), queued(1, { generation: 1, parents: [id(0)] })]));

@@ -427,7 +427,8 @@ function labels(ctx: CanvasRenderingContext2D, places: Place[], scene: Scene, at
     const { node } = place;
     const stand = standing(node);
     const { x, y } = at(place);
-    const room = labelRoom(size, scene.graph.parents.has(node.id));
+    const isParent = scene.graph.parents.has(node.id);
+    const room = labelRoom(size, isParent);
     ctx.globalAlpha = bright && !bright.has(node.id) ? DIM : 1;
     const ordinal = `#${node.ordinal}`;
     ctx.font = `12px ${palette.family}`;
@@ -437,7 +438,8 @@ function labels(ctx: CanvasRenderingContext2D, places: Place[], scene: Scene, at
     // A speedup is short and says most: where only one of them has room, it stands without the ordinal.
     const isAlone = head.endsWith("×") && ctx.measureText(head).width > room.width - GAP - used;
     const what = isAlone ? head : cut(ctx, head, room.width - GAP - used);
-    const first = size.lines === 2 ? y - 5 : y + 4;
+    // The line to its children runs below the words, or between the two lines of them.
+    const first = size.lines === 2 ? y - 5 : isParent ? y - 2 : y + 4;
     write(what, x + room.x, first, stand.tone === "pending" ? palette.soft : palette.ink);
     if (!isAlone) {
       const end = x + room.x + ctx.measureText(what).width + GAP;
