@@ -22,32 +22,29 @@ impl Store {
             .fetch_one(&mut *view)
             .await
             .context("read a run's device")?;
-        let rows: Vec<(Uuid, i64, f64)> = query_as(
-            "SELECT c.id, t.ordinal, t.speedup FROM (SELECT ordinal, speedup, MAX(speedup) OVER \
+        // Each point counts the candidates since the point before it, so that none is counted twice.
+        let rows: Vec<(Uuid, i64, f64, i64)> = query_as(
+            "WITH faster AS (SELECT ordinal, speedup, LAG(ordinal, 1, -1) OVER (ORDER BY ordinal) AS since \
+             FROM (SELECT ordinal, speedup, MAX(speedup) OVER \
              (ORDER BY ordinal ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before \
-             FROM candidates WHERE run = $1 AND speedup IS NOT NULL) AS t \
-             JOIN candidates c ON c.run = $1 AND c.ordinal = t.ordinal \
-             WHERE before IS NULL OR t.speedup > before ORDER BY t.ordinal",
+             FROM candidates WHERE run = $1 AND speedup IS NOT NULL) AS timed \
+             WHERE before IS NULL OR speedup > before) \
+             SELECT c.id, f.ordinal, f.speedup, (SELECT COUNT(*) FROM candidates u WHERE u.run = $1 \
+             AND u.trial = 0 AND u.ordinal > f.since AND u.ordinal <= f.ordinal) AS uncharged \
+             FROM faster f JOIN candidates c ON c.run = $1 AND c.ordinal = f.ordinal ORDER BY f.ordinal",
         )
         .bind(run.uuid())
         .fetch_all(&mut *view)
         .await
         .context("read a run's curve")?;
-        let uncharged: Vec<i64> = query_scalar(
-            "SELECT ordinal FROM candidates WHERE run = $1 AND trial = 0 ORDER BY ordinal",
-        )
-        .bind(run.uuid())
-        .fetch_all(&mut *view)
-        .await
-        .context("read which candidates are no trials")?;
         let row_ref = RowRef::new("runs", run);
+        let mut free = 0;
         let curve = rows
             .into_iter()
-            .map(|(id, ordinal, speedup)| {
-                let free = uncharged.partition_point(|other| *other <= ordinal);
-                let trial = ordinal + 1 - i64::try_from(free).unwrap_or(i64::MAX);
+            .map(|(id, ordinal, speedup, uncharged)| {
+                free += uncharged;
                 Ok(CurvePoint {
-                    trial: row_ref.number("ordinal", trial)?,
+                    trial: row_ref.number("ordinal", ordinal + 1 - free)?,
                     candidate: CandidateId::from(id),
                     ordinal: row_ref.number("ordinal", ordinal)?,
                     speedup,
