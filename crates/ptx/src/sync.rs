@@ -29,7 +29,9 @@ use order::Order;
 use reads::Log;
 pub(crate) use reads::Reading;
 use several::Several;
-use stamp::{COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, WARP, kind_of, stamp, thread_of, time_of};
+use stamp::{
+    COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, VOLATILE, WARP, kind_of, stamp, thread_of, time_of,
+};
 
 /// Two accesses of different threads without an order between them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,8 +64,8 @@ pub(crate) struct Shadow {
     write_pc: Vec<u32>,
     read_pc: Vec<u32>,
     atomic_pc: Vec<u32>,
-    /// The last volatile store of each cell, and its instruction; made at the first one.
-    volatile_writes: Vec<(Stamp, u32)>,
+    /// The last volatile, relaxed or release store of each cell, and its instruction; made at the first one.
+    ordered_writes: Vec<(Stamp, u32)>,
     /// Unordered writes that a warp's ordered loads have seen, by warp and cell.
     polled: HashMap<(u32, usize), Stamp>,
     /// Reads and atomics of several warps to one cell.
@@ -95,7 +97,7 @@ impl Shadow {
             write_pc: vec![0; cells],
             read_pc: vec![0; cells],
             atomic_pc: Vec::new(),
-            volatile_writes: Vec::new(),
+            ordered_writes: Vec::new(),
             polled: HashMap::new(),
             several: Several::default(),
             time: 1,
@@ -119,7 +121,7 @@ impl Shadow {
         self.writes.fill(0);
         self.reads.fill(0);
         self.atomics.fill(0);
-        self.volatile_writes.fill((0, 0));
+        self.ordered_writes.fill((0, 0));
         self.time = 1;
         self.barrier = 1;
         self.order.clear();
@@ -210,7 +212,7 @@ impl Shadow {
             lane,
             same_warp: thread_of(then) / 32 == by.warp,
             other: matches!(kind_of(then), ONE | COPY).then_some(thread_of(then)),
-            other_pc: pc & !LANDED,
+            other_pc: pc & !(LANDED | VOLATILE),
             other_wrote: wrote,
             in_flight: kind_of(then) == COPY,
         }

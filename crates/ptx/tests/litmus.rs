@@ -12,15 +12,23 @@ use support::{Arg, Device, kernel, kinds};
 enum Place {
     Warp,
     Block,
+    /// Warps of one block, with the words in device memory.
+    BlockInDeviceMemory,
     Grid,
 }
 
+const PLACES: [Place; 4] = [
+    Place::Warp,
+    Place::Block,
+    Place::BlockInDeviceMemory,
+    Place::Grid,
+];
+
 impl Place {
     fn space(self) -> &'static str {
-        if self == Self::Grid {
-            "global"
-        } else {
-            "shared"
+        match self {
+            Self::Warp | Self::Block => "shared",
+            Self::BlockInDeviceMemory | Self::Grid => "global",
         }
     }
 
@@ -28,7 +36,7 @@ impl Place {
         match self {
             Self::Warp => FindingKind::WarpRace,
             Self::Block => FindingKind::SharedRace,
-            Self::Grid => FindingKind::GlobalRace,
+            Self::BlockInDeviceMemory | Self::Grid => FindingKind::GlobalRace,
         }
     }
 
@@ -36,7 +44,9 @@ impl Place {
     fn parties(self) -> (u32, u32, &'static str) {
         match self {
             Self::Warp => (1, 2, "setp.eq.u32 %p8, %r1, 0;\nsetp.eq.u32 %p9, %r1, 1;"),
-            Self::Block => (1, 64, "setp.eq.u32 %p8, %r1, 0;\nsetp.eq.u32 %p9, %r1, 32;"),
+            Self::Block | Self::BlockInDeviceMemory => {
+                (1, 64, "setp.eq.u32 %p8, %r1, 0;\nsetp.eq.u32 %p9, %r1, 32;")
+            }
             Self::Grid => (
                 2,
                 1,
@@ -49,8 +59,8 @@ impl Place {
 /// Runs what the two parties do; `DATA` and `FLAG` are their two words.
 fn run(place: Place, first: &str, second: &str, schedule: Schedule) -> Vec<FindingKind> {
     let (blocks, threads, parties) = place.parties();
-    let (data, flag) = match place {
-        Place::Grid => ("[%rd1]", "[%rd1+128]"),
+    let (data, flag) = match place.space() {
+        "global" => ("[%rd1]", "[%rd1+128]"),
         _ => ("[s]", "[s+128]"),
     };
     let body = format!(
@@ -153,7 +163,7 @@ fn is_effective(place: Place, access: &Access, fence: Option<bool>) -> bool {
 fn messages_arrive_by_release_and_acquire_only() {
     let mut wrong = Vec::new();
     let mut count = [0; 2];
-    for place in [Place::Warp, Place::Block, Place::Grid] {
+    for place in PLACES {
         for store in &FLAG_STORES {
             for (before, before_reaches) in FENCES {
                 for load in &FLAG_LOADS {
@@ -193,7 +203,7 @@ fn messages_arrive_by_release_and_acquire_only() {
 fn strong_reads_of_data_need_the_writers_release() {
     // Reads past the cache need no acquire, and order nothing that was not released.
     let mut wrong = Vec::new();
-    for place in [Place::Warp, Place::Block, Place::Grid] {
+    for place in PLACES {
         for (write, read, compared) in [
             (
                 "st.SPACE.u32 DATA, 7;",
@@ -244,6 +254,202 @@ fn strong_reads_of_data_need_the_writers_release() {
     }
     let some: Vec<&String> = wrong.iter().take(5).collect();
     assert!(wrong.is_empty(), "{} wrong: {some:#?}", wrong.len());
+}
+
+/// How an access takes part in a race that nothing orders.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Strength {
+    Plain,
+    Volatile,
+    /// Relaxed, acquire, release, or an atomic operation, for threads of a block only.
+    Block,
+    /// The same for threads of the whole device.
+    Device,
+}
+
+const STORES: [(&str, Strength); 12] = [
+    ("st.SPACE.u32 WORD, 1;", Strength::Plain),
+    ("st.volatile.SPACE.u32 WORD, 1;", Strength::Volatile),
+    ("st.relaxed.cta.SPACE.u32 WORD, 1;", Strength::Block),
+    ("st.relaxed.gpu.SPACE.u32 WORD, 1;", Strength::Device),
+    ("st.relaxed.sys.SPACE.u32 WORD, 1;", Strength::Device),
+    ("st.release.cta.SPACE.u32 WORD, 1;", Strength::Block),
+    ("st.release.gpu.SPACE.u32 WORD, 1;", Strength::Device),
+    ("st.release.sys.SPACE.u32 WORD, 1;", Strength::Device),
+    (
+        "atom.relaxed.cta.SPACE.exch.b32 %r20, WORD, 1;",
+        Strength::Block,
+    ),
+    ("atom.SPACE.exch.b32 %r20, WORD, 1;", Strength::Device),
+    ("red.relaxed.cta.SPACE.add.u32 WORD, 1;", Strength::Block),
+    ("red.SPACE.add.u32 WORD, 1;", Strength::Device),
+];
+
+const LOADS: [(&str, Strength); 10] = [
+    ("ld.SPACE.u32 %r8, WORD;", Strength::Plain),
+    ("ld.volatile.SPACE.u32 %r8, WORD;", Strength::Volatile),
+    ("ld.relaxed.cta.SPACE.u32 %r8, WORD;", Strength::Block),
+    ("ld.relaxed.gpu.SPACE.u32 %r8, WORD;", Strength::Device),
+    ("ld.relaxed.sys.SPACE.u32 %r8, WORD;", Strength::Device),
+    ("ld.acquire.cta.SPACE.u32 %r8, WORD;", Strength::Block),
+    ("ld.acquire.gpu.SPACE.u32 %r8, WORD;", Strength::Device),
+    ("ld.acquire.sys.SPACE.u32 %r8, WORD;", Strength::Device),
+    (
+        "atom.relaxed.cta.SPACE.or.b32 %r8, WORD, 0;",
+        Strength::Block,
+    ),
+    ("atom.SPACE.or.b32 %r8, WORD, 0;", Strength::Device),
+];
+
+/// Returns true if a store and a load of one word race where nothing orders them: one is plain, both are volatile,
+/// or one has a scope that leaves out the other thread.
+fn races(place: Place, store: Strength, load: Strength) -> bool {
+    [store, load].contains(&Strength::Plain)
+        || (store, load) == (Strength::Volatile, Strength::Volatile)
+        || (place == Place::Grid && [store, load].contains(&Strength::Block))
+}
+
+#[test]
+fn words_of_every_strength_and_scope() {
+    let mut wrong = Vec::new();
+    let mut count = [0; 2];
+    for place in PLACES {
+        for (store, stored) in STORES {
+            for (load, loaded) in LOADS {
+                let of = |text: &str, word: &str| text.replace("WORD", word);
+                let told = |number: u32| format!("st.global.u32 [%rd3+{}], %r8;", 4 * number);
+                for (name, first, second) in [
+                    ("coherence", of(store, "DATA"), of(load, "DATA") + &told(1)),
+                    (
+                        "coherence, the load first",
+                        of(load, "DATA") + &told(1),
+                        of(store, "DATA"),
+                    ),
+                    (
+                        "store buffering",
+                        of(store, "DATA") + &of(load, "FLAG") + &told(0),
+                        of(store, "FLAG") + &of(load, "DATA") + &told(1),
+                    ),
+                    (
+                        "load buffering",
+                        of(load, "DATA") + &of(store, "FLAG") + &told(0),
+                        of(load, "FLAG") + &of(store, "DATA") + &told(1),
+                    ),
+                ] {
+                    // Shared memory does not remember ordered loads, so that a write after one is not compared.
+                    let forgets = place.space() == "shared" && load.starts_with("ld.");
+                    if forgets && loaded != Strength::Plain && name.ends_with("first") {
+                        continue;
+                    }
+                    let racy = races(place, stored, loaded);
+                    count[usize::from(racy)] += 1;
+                    let found = run(place, &first, &second, Schedule::Serial);
+                    if found.is_empty() == racy || found.iter().any(|kind| *kind != place.race()) {
+                        wrong.push(format!(
+                            "{name} in a {place:?}: {first} || {second}: {found:?}, racy: {racy}"
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    assert!(
+        count[0] > 400 && count[1] > 300,
+        "{count:?} ordered and racy"
+    );
+    let some: Vec<&String> = wrong.iter().take(400).collect();
+    assert!(wrong.is_empty(), "{} wrong: {some:#?}", wrong.len());
+}
+
+/// Two writes of a word race where nothing orders them if one is plain, or has a scope that leaves out the other thread.
+#[test]
+fn two_stores_of_every_strength_and_scope() {
+    let mut wrong = Vec::new();
+    for place in PLACES {
+        for (one, first) in STORES {
+            for (other, second) in STORES {
+                let racy =
+                    races(place, first, second) && [first, second] != [Strength::Volatile; 2];
+                let other = other.replace(", 1;", ", 2;");
+                let [one, other] = [one, &other].map(|text| text.replace("WORD", "DATA"));
+                let found = run(place, &one, &other, Schedule::Serial);
+                if found.is_empty() == racy || found.iter().any(|kind| *kind != place.race()) {
+                    wrong.push(format!(
+                        "{place:?}: {one} || {other}: {found:?}, racy: {racy}"
+                    ));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
+}
+
+/// A word that a thread polls, and what it does then with the word itself.
+#[test]
+fn a_word_that_was_waited_for_may_be_used_plainly() {
+    let polls = |load: &str| {
+        format!("POLL: {load}\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra POLL;\nfence.acq_rel.gpu;\n")
+    };
+    let mut wrong = Vec::new();
+    for place in PLACES {
+        for store in [
+            "st.volatile.SPACE.u32 DATA, 7;",
+            "st.relaxed.gpu.SPACE.u32 DATA, 7;",
+            "st.release.gpu.SPACE.u32 DATA, 7;",
+        ] {
+            for load in [
+                "ld.volatile.SPACE.u32 %r8, DATA;",
+                "ld.relaxed.gpu.SPACE.u32 %r8, DATA;",
+                "ld.acquire.gpu.SPACE.u32 %r8, DATA;",
+                "atom.SPACE.or.b32 %r8, DATA, 0;",
+            ] {
+                for then in [
+                    "ld.SPACE.u32 %r10, DATA;\nst.global.u32 [%rd3], %r10;",
+                    "st.SPACE.u32 DATA, 0;",
+                ] {
+                    let first = format!("fence.acq_rel.gpu;\n{store}");
+                    let second = polls(load) + then;
+                    let found = run(place, &first, &second, Schedule::Serial);
+                    if !found.is_empty() {
+                        wrong.push(format!("{place:?}: {first}\n|| {second}\n{found:?}"));
+                    }
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} wrong: {wrong:#?}", wrong.len());
+}
+
+#[test]
+fn threads_of_a_block_may_signal_in_its_scope() {
+    for place in [Place::Warp, Place::Block, Place::BlockInDeviceMemory] {
+        for (store, load) in [
+            (
+                "st.release.cta.SPACE.u32 FLAG, 1;",
+                "ld.acquire.cta.SPACE.u32 %r8, FLAG;",
+            ),
+            (
+                "fence.acq_rel.cta;\nst.relaxed.cta.SPACE.u32 FLAG, 1;",
+                "ld.relaxed.cta.SPACE.u32 %r8, FLAG;\nfence.acq_rel.cta;",
+            ),
+            (
+                "fence.acq_rel.cta;\nst.volatile.SPACE.u32 FLAG, 1;",
+                "ld.volatile.SPACE.u32 %r8, FLAG;\nfence.acq_rel.cta;",
+            ),
+            (
+                "atom.release.cta.SPACE.exch.b32 %r9, FLAG, 1;",
+                "atom.acquire.cta.SPACE.or.b32 %r8, FLAG, 0;",
+            ),
+        ] {
+            let first = format!("st.SPACE.u32 DATA, 7;\n{store}");
+            let second = format!(
+                "POLL: {load}\nsetp.eq.u32 %p2, %r8, 0;\n@%p2 bra POLL;\nld.SPACE.u32 %r10, DATA;\n\
+                 st.global.u32 [%rd3], %r10;"
+            );
+            let found = run(place, &first, &second, Schedule::Serial);
+            assert_eq!(found, [], "{place:?}: {store} || {load}");
+        }
+    }
 }
 
 /// Accesses of both parties to two words, in order, and whether they race.
@@ -301,7 +507,7 @@ const BOTH: &[(&str, &str, &str, bool)] = &[
 #[test]
 fn two_words_and_coherence() {
     for (name, first, second, racy) in BOTH {
-        for place in [Place::Warp, Place::Block, Place::Grid] {
+        for place in PLACES {
             let found = run(place, first, second, Schedule::Serial);
             if *racy {
                 assert!(

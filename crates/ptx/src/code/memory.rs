@@ -33,7 +33,7 @@ pub(crate) struct MemoryOp {
     /// `ld.volatile` or `st.volatile`: ordered like a relaxed access, but no atomic object of the language.
     pub(crate) volatile: bool,
     /// A load whose value reaches no predicate, address or atomic, so that it is no flag that is polled; of the plain
-    /// loads those of device memory, and of shared memory where a kernel stores to it by volatile stores.
+    /// loads those of device memory, and of shared memory where a kernel stores to it by ordered stores.
     pub(crate) reads_data: bool,
     /// A load whose value a compare-and-swap compares with what is there.
     pub(crate) checked_by_swap: bool,

@@ -512,7 +512,7 @@ fn matrix_accesses(
         keep: 64,
         ordered: false,
         volatile: false,
-        reads_data: false,
+        reads_data: true,
         checked_by_swap: false,
         release: false,
         acquire: false,

@@ -12,24 +12,23 @@ use std::collections::HashSet;
 use super::{Detail, Lowering, VReg, VirtualInst};
 use crate::code::{File, MemSpace, Op, Program};
 
-/// Marks the loads from device memory, those from shared memory beside volatile stores, and the ordered loads from any,
-/// whose value reaches no predicate, address or
-/// atomic, and the loads whose value a compare-and-swap compares.
+/// Marks the loads from device memory, those from shared memory beside ordered stores, and the ordered loads from any,
+/// whose value reaches no predicate, address or atomic, and the loads whose value a compare-and-swap compares.
 pub(super) fn find(program: &mut Program, lowering: &Lowering<'_>) {
     let code = &lowering.code;
     mark_checked_by_swap(program, lowering);
     let communicates = program.blocks_communicate;
-    let stores_volatile = code.iter().any(|inst| {
+    let stores_in_order = code.iter().any(|inst| {
         inst.op == Op::Store
-            && matches!(&inst.detail, Detail::Memory(detail) if detail.volatile
+            && matches!(&inst.detail, Detail::Memory(detail) if detail.ordered
                 && matches!(detail.space, MemSpace::Shared | MemSpace::Generic))
     });
     let is_compared = |inst: &VirtualInst| {
         inst.op == Op::Load
             && matches!(&inst.detail, Detail::Memory(detail) if detail.ordered || match detail.space {
                 MemSpace::Global => communicates,
-                MemSpace::Shared => stores_volatile,
-                MemSpace::Generic => communicates || stores_volatile,
+                MemSpace::Shared => stores_in_order,
+                MemSpace::Generic => communicates || stores_in_order,
                 _ => false,
             })
     };

@@ -10,6 +10,7 @@ mod inside;
 pub(crate) mod load_groups;
 mod shared;
 mod stack;
+mod strength;
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
@@ -172,6 +173,25 @@ fn write_element<W: Words + ?Sized>(words: &W, offset: u64, element: u32, bits: 
             words.put(index, 0xff << shift, (bits as u32) << shift);
         }
     }
+}
+
+/// Reports whether memory has the values already that a lane stores at an offset.
+fn holds_stored_values<W: Words + ?Sized>(
+    words: &W,
+    warp: &Warp,
+    op: &MemoryOp,
+    offset: u64,
+    lane: usize,
+) -> bool {
+    let keep = if op.element == 8 {
+        u64::MAX
+    } else {
+        (1 << (8 * op.element)) - 1
+    };
+    (0..op.count).all(|part| {
+        let there = read_element(words, offset + u64::from(part * op.element), op.element);
+        there == warp.lane(op.regs[part as usize], lane) & keep
+    })
 }
 
 /// Reads one element per lane and writes it to a register.

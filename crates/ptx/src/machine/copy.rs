@@ -102,11 +102,9 @@ pub(crate) fn issue(
                     pc,
                     mask: 1 << lane,
                     bytes: wanted,
-                    want: Want::Load,
                     // 16-byte copies may bypass the L1 cache, and which ones do is not recorded.
                     cached: false,
-                    ordered: false,
-                    data: false,
+                    polls: false,
                 };
                 reads_beside_others(exec, block, warp, reads, track, &offsets);
             }

@@ -1,7 +1,8 @@
 //! Reads of shared memory: their records since the last barrier, and their comparison with earlier writes.
 
 use super::lines::Lines;
-use super::{Accessor, Conflict, Shadow};
+use super::stamp::VOLATILE;
+use super::{Accessor, Conflict, Shadow, Stamp};
 
 /// The addresses that a warp instruction reads, as offsets in shared memory.
 #[derive(Debug, Clone, Copy)]
@@ -21,7 +22,7 @@ pub(crate) struct Reading<'a> {
     /// True if a compare-and-swap compares the values, so that atomics may change them meanwhile.
     pub(crate) checked_by_swap: bool,
     /// True if the values reach no predicate, address or atomic, so that they are no flag that is polled. Only such
-    /// reads are compared with volatile stores.
+    /// reads are compared with ordered stores.
     pub(crate) data: bool,
 }
 
@@ -102,8 +103,8 @@ impl Shadow {
     #[inline(never)]
     fn reads_written(&self, reading: &Reading<'_>, by: Accessor) -> Option<Conflict> {
         let own = self.order.known(by.warp, by.warp);
-        let volatile = reading.data && !self.volatile_writes.is_empty();
-        if !volatile && self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
+        let beside_ordered = reading.data && !self.ordered_writes.is_empty();
+        if !beside_ordered && self.atomics.is_empty() && self.all_passed(reading, by.warp, own) {
             return None;
         }
         let mut left = reading.mask;
@@ -124,11 +125,8 @@ impl Shadow {
                 if found.is_none() && !reading.checked_by_swap && !self.passed(then, by.warp, own) {
                     found = self.find_unordered(then, self.atomic_pc[cell], thread, by);
                 }
-                if volatile && found.is_none() {
-                    let (then, pc) = self.volatile_writes[cell];
-                    found = self.find_unordered(then, pc, thread, by);
-                    found =
-                        found.filter(|(then, _)| self.polled.get(&(by.warp, cell)) != Some(then));
+                if beside_ordered && found.is_none() {
+                    found = self.find_unseen(cell, thread, by);
                 }
                 if let Some((then, pc)) = found {
                     return Some(self.conflict(lane as usize, then, pc, true, by));
@@ -140,7 +138,7 @@ impl Shadow {
 
     /// Checks a volatile, relaxed or acquiring load of a lane. A load of data races with a plain write that nothing orders
     /// before it, and a volatile one also with a volatile store. A load whose value decides a branch or an address may
-    /// poll a flag; a write that it has seen is ordered before later loads of the warp.
+    /// poll a flag; a write that it has seen is ordered before later accesses of the warp.
     pub(crate) fn ordered_read(
         &mut self,
         lane: usize,
@@ -152,22 +150,33 @@ impl Shadow {
         let thread = by.warp * 32 + lane as u32;
         for cell in self.cells(offset, bytes) {
             let plain = (self.writes[cell], self.write_pc[cell]);
-            let other = match self.volatile_writes.get(cell) {
-                Some(write) if volatile => *write,
-                _ => (0, 0),
-            };
-            for (then, pc) in [plain, other] {
+            let ordered = self.ordered_writes.get(cell).copied().unwrap_or_default();
+            let races_with_ordered = volatile && ordered.1 & VOLATILE != 0;
+            for ((then, pc), races) in [(plain, true), (ordered, races_with_ordered)] {
                 let Some((then, pc)) = self.find_unordered(then, pc, thread, by) else {
                     continue;
                 };
                 if !data {
                     self.polled.insert((by.warp, cell), then);
-                } else if self.polled.get(&(by.warp, cell)) != Some(&then) {
+                } else if races && self.polled.get(&(by.warp, cell)) != Some(&then) {
                     return Some(self.conflict(lane, then, pc, true, by));
                 }
             }
         }
         None
+    }
+
+    /// The ordered store to a cell that nothing orders before an access by `thread`, and that no ordered load of the warp
+    /// has seen.
+    pub(super) fn find_unseen(
+        &self,
+        cell: usize,
+        thread: u32,
+        by: Accessor,
+    ) -> Option<(Stamp, u32)> {
+        let (then, pc) = *self.ordered_writes.get(cell)?;
+        self.find_unordered(then, pc, thread, by)
+            .filter(|(then, _)| self.polled.get(&(by.warp, cell)) != Some(then))
     }
 
     /// Transfers the read records of one instruction to the cells.

@@ -17,6 +17,8 @@ pub(super) const MANY: u32 = 2;
 pub(super) const COPY: u32 = 3;
 /// Flag in the instruction of a write: an asynchronous copy that has landed.
 pub(super) const LANDED: u32 = 1 << 31;
+/// Flag in the instruction of an ordered store: a volatile one.
+pub(super) const VOLATILE: u32 = 1 << 30;
 /// The clock's last value; after it all cells are cleared and the clock starts again.
 pub(super) const LAST_TIME: u32 = (1 << (32 - TIME_SHIFT)) - 1;
 

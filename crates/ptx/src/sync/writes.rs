@@ -1,6 +1,6 @@
 //! Writes and atomics of shared memory: their comparison with earlier accesses, and their records in the cells.
 
-use super::stamp::{COPY, ONE, Stamp, TIME_SHIFT, stamp};
+use super::stamp::{COPY, ONE, Stamp, TIME_SHIFT, VOLATILE, stamp};
 use super::{Accessor, Conflict, Shadow};
 
 impl Shadow {
@@ -48,7 +48,8 @@ impl Shadow {
         by: Accessor,
     ) -> bool {
         let per_lane = (bytes >> self.grain_log2) as usize;
-        if per_lane == 0 || (touched && !self.atomics.is_empty()) {
+        let beside_others = !self.atomics.is_empty() || !self.ordered_writes.is_empty();
+        if per_lane == 0 || (touched && beside_others) {
             return false;
         }
         let grain = self.grain_log2;
@@ -126,22 +127,44 @@ impl Shadow {
                 .find_in_cell(cell, thread, by)
                 .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
                 .or(found);
+            if let Some((then, _)) = self.find_unseen(cell, thread, by) {
+                self.polled.insert((by.warp, cell), then);
+            }
             let then = (self.atomics[cell], self.atomic_pc[cell]);
             (self.atomics[cell], self.atomic_pc[cell]) = self.joined(then, thread, self.time, by);
         }
         found
     }
 
-    /// Records a volatile store of a lane, which is compared only with volatile and plain loads of data.
-    pub(crate) fn volatile_write(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
-        if self.volatile_writes.is_empty() {
-            self.volatile_writes = vec![(0, 0); self.writes.len()];
+    /// Records a volatile, relaxed or release store of a lane, after [`Shadow::before_write`] for the same lines. It
+    /// conflicts with plain writes and plain loads of data. `same_value`: the bytes already hold this value.
+    pub(crate) fn ordered_write(
+        &mut self,
+        lane: usize,
+        offset: u32,
+        bytes: u32,
+        (same_value, volatile): (bool, bool),
+        by: Accessor,
+        loads_data: impl Fn(u32) -> bool,
+    ) -> Option<Conflict> {
+        if self.ordered_writes.is_empty() {
+            self.ordered_writes = vec![(0, 0); self.writes.len()];
         }
-        self.written.mark(offset, offset + bytes);
-        let stamp = stamp(self.time, ONE, by.warp * 32 + lane as u32);
+        let thread = by.warp * 32 + lane as u32;
+        let now = stamp(self.time, ONE, thread);
+        let pc = if volatile { by.pc | VOLATILE } else { by.pc };
+        let mut found = None;
         for cell in self.cells(offset, bytes) {
-            self.volatile_writes[cell] = (stamp, by.pc);
+            if !same_value {
+                found = self
+                    .find_in_cell(cell, thread, by)
+                    .filter(|(_, pc, wrote)| *wrote || loads_data(*pc))
+                    .map(|(then, pc, wrote)| self.conflict(lane, then, pc, wrote, by))
+                    .or(found);
+            }
+            self.ordered_writes[cell] = (now, pc);
         }
+        found
     }
 
     /// Records a plain write of a lane. `same_value`: the bytes already hold this value, so that the order has no effect.
@@ -169,6 +192,10 @@ impl Shadow {
                         .map(|(then, pc)| self.conflict(lane, then, pc, true, by))
                         .or(found);
                 }
+                found = self
+                    .find_unseen(cell, thread, by)
+                    .map(|(then, pc)| self.conflict(lane, then, pc, true, by))
+                    .or(found);
             }
             self.writes[cell] = stamp(self.time, ONE, thread);
             self.write_pc[cell] = by.pc;

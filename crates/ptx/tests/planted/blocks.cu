@@ -146,18 +146,15 @@ extern "C" __global__ void reads_a_sum_as_if_nobody_added(const int* a, int* b, 
 extern "C" __global__ void message_for_its_own_block(const int* a, int* b, int* out, int n) {
     int* flag = const_cast<int*>(a) + 100;
     if (blockIdx.x == 0) {
-        b[threadIdx.x] = a[threadIdx.x];  // OTHER
-        __syncthreads();
         if (threadIdx.x == 0) {
+            int old;
             __threadfence();
-            asm volatile("atom.relaxed.cta.global.exch.b32 %0, [%1], %2;" : "=r"(b[200]) : "l"(flag), "r"(1) : "memory");
+            asm volatile("atom.relaxed.cta.global.exch.b32 %0, [%1], %2;" : "=r"(old) : "l"(flag), "r"(1) : "memory");  // OTHER
         }
     } else {
-        while (atomicAdd(flag, 0) == 100) {
+        while (atomicAdd(flag, 0) == 100) {  // BUG global_race
         }
-        __threadfence();
-        __syncwarp();
-        out[threadIdx.x] = b[threadIdx.x];  // BUG global_race
+        out[threadIdx.x] = threadIdx.x;
     }
 }
 

@@ -1,8 +1,8 @@
-//! Plain accesses and atomics of the same words of device memory, with nothing that orders them.
+//! Atomics, and other accesses to the same words of device memory, with nothing that orders them.
 //!
-//! A word remembers its last atomic, with block, time and thread. Plain writes are compared with it, and plain reads of
-//! data. A plain read that decides something, or whose value an atomic checks, is not compared, because what it returned
-//! is verified: the first read of a compare-and-swap loop is one.
+//! A word remembers its last atomic, with block, time and thread. Loads, stores and later atomics are compared with it. A
+//! plain read that decides something, or whose value an atomic checks, is not compared, because what it returned is
+//! verified: the first read of a compare-and-swap loop is one.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
-use super::between::{self, conflicts, conflicts_with_read, words};
+use super::between::{self, Reads, conflicts, conflicts_with_read, meets, races, words};
 use super::inside::{self, Other};
+use super::strength::{Pair, pair};
 use super::{Offsets, Request, Want, lanes};
-use crate::code::Op;
 use crate::sync::{Accessor, Mark, Moment};
 
 /// An access with which one of a lane is not ordered.
@@ -23,7 +23,7 @@ enum Racing {
     OfAnother(Mark, bool),
 }
 
-/// Compares a warp's atomics with earlier plain accesses to the same words, and records them.
+/// Compares a warp's atomics with earlier accesses to the same words, and records them.
 #[inline(never)]
 pub(super) fn atomics(
     exec: &mut Exec<'_>,
@@ -33,9 +33,6 @@ pub(super) fn atomics(
     track: &Track,
     offsets: &Offsets,
 ) {
-    let Some((write_moments, read_moments)) = track.moments() else {
-        return;
-    };
     let by = Accessor {
         warp: warp.index,
         pc: request.pc,
@@ -46,21 +43,35 @@ pub(super) fn atomics(
     let mut found = None;
     for lane in lanes(request.mask) {
         for (word, here) in words(offsets[lane], bytes) {
+            let address = track.allocation.base() + 4 * word as u64;
             let writer = mark_at(&track.writers, word);
             let readers = [0, 1].map(|at| mark_at(&track.readers, 2 * word + at));
-            let is_compared = |mark: Mark, wrote: bool| {
-                if wrote {
-                    is_plain_store(exec, mark)
-                } else {
-                    reads_data_plainly(exec, mark)
+            let last = Mark::from_bits(cells[2 * word].load(Relaxed));
+            if writer.bytes() & here != 0 {
+                let same_block = writer.is_of(block.index);
+                let program = exec.launch.program;
+                if pair(program, writer.pc(), request.pc, same_block) == Pair::Allowed {
+                    block.order.poll(address, writer);
                 }
-            };
-            for (mark, wrote) in [(writer, true), (readers[0], false), (readers[1], false)] {
-                if conflicts(mark, block, here) && is_compared(mark, wrote) {
+            }
+            // Two atomics race only if one has the scope of its block.
+            let marks = [
+                (writer, true),
+                (readers[0], false),
+                (readers[1], false),
+                (last, true),
+            ];
+            for (mark, wrote) in marks {
+                if meets(mark, block, here)
+                    && races(exec, block, address, mark, request.pc, false)
+                    && conflicts(mark, block, here)
+                {
                     found.get_or_insert((lane, Racing::OfAnother(mark, wrote)));
                 }
             }
-            if let Some(shadow) = &block.shadow {
+            if let (Some(shadow), Some((write_moments, read_moments))) =
+                (&block.shadow, track.moments())
+            {
                 for (mark, moments, wrote) in [
                     (writer, write_moments, true),
                     (readers[0], read_moments, false),
@@ -68,7 +79,7 @@ pub(super) fn atomics(
                     let then = Moment::from_bits(moments[word].load(Relaxed));
                     if mark.is_of(block.index)
                         && shadow.is_unordered(then, here, block.index, by)
-                        && is_compared(mark, wrote)
+                        && races(exec, block, address, mark, request.pc, true)
                     {
                         let other = Other {
                             thread: then.thread(),
@@ -95,36 +106,41 @@ pub(super) fn atomics(
     );
 }
 
-/// Compares plain reads of data, or plain writes, with the last atomics on the same words.
+/// Compares loads or stores with the last atomics on the same words. `changes` tells of a lane whether it changes what is
+/// there, or loads.
 #[inline(never)]
-pub(super) fn plain(
+pub(super) fn others(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &Warp,
-    request: &Request<'_>,
+    (want, reads): (Want, Reads),
     track: &Track,
     offsets: &Offsets,
+    changes: impl Fn(&Exec<'_>, usize) -> bool,
 ) {
     let Some(cells) = track.atomics.get() else {
         return;
     };
-    let op = &exec.launch.program.memory[request.x];
-    let (bytes, cached) = (op.bytes(), request.want == Want::Load && !op.past_cache);
-    if op.atomic.is_some() || (request.want == Want::Load && !op.reads_data) {
-        return;
-    }
+    let Reads {
+        pc,
+        mask,
+        bytes,
+        cached,
+        ..
+    } = reads;
     let by = Accessor {
         warp: warp.index,
-        pc: request.pc,
+        pc,
     };
     let mut found = None;
-    for lane in lanes(request.mask) {
+    for lane in lanes(mask) {
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(cells[2 * word].load(Relaxed));
             if mark == Mark::NONE {
                 continue;
             }
-            let racing = if mark.is_of(block.index) {
+            let same_block = mark.is_of(block.index);
+            let racing = if same_block {
                 let then = Moment::from_bits(cells[2 * word + 1].load(Relaxed));
                 let shadow = block.shadow.as_ref();
                 shadow
@@ -137,51 +153,26 @@ pub(super) fn plain(
                         })
                     })
             } else {
+                let cached = cached && want == Want::Load;
                 conflicts_with_read(mark, block, here, cached)
                     .then_some(Racing::OfAnother(mark, true))
             };
+            let address = track.allocation.base() + 4 * word as u64;
             if let Some(racing) = racing
-                && (request.want == Want::Load
-                    || between::changes(exec, warp, request, track, offsets, lane))
+                && races(exec, block, address, mark, pc, same_block)
+                && changes(exec, lane)
             {
                 found.get_or_insert((lane, racing));
             }
         }
     }
-    report(
-        exec,
-        block,
-        warp,
-        (request.want, request.pc, bytes),
-        track,
-        offsets,
-        found,
-    );
+    report(exec, block, warp, (want, pc, bytes), track, offsets, found);
 }
 
 /// A mark of a list, if the list exists.
 fn mark_at(list: &OnceLock<Box<[AtomicU64]>>, at: usize) -> Mark {
     list.get()
         .map_or(Mark::NONE, |list| Mark::from_bits(list[at].load(Relaxed)))
-}
-
-/// Reports whether a mark is of a plain store. An atomic whose scope is another block is compared elsewhere.
-fn is_plain_store(exec: &Exec<'_>, mark: Mark) -> bool {
-    let program = exec.launch.program;
-    let inst = program.code.get(mark.pc() as usize);
-    inst.is_some_and(|inst| inst.op == Op::Store && !program.memory[inst.x as usize].ordered)
-}
-
-/// Reports whether a mark is of a plain load of data.
-fn reads_data_plainly(exec: &Exec<'_>, mark: Mark) -> bool {
-    let program = exec.launch.program;
-    program.code.get(mark.pc() as usize).is_some_and(|inst| {
-        let is_data = |x: u32| {
-            let op = &program.memory[x as usize];
-            op.reads_data && !op.ordered
-        };
-        inst.op == Op::Load && is_data(inst.x)
-    })
 }
 
 fn report(

@@ -11,9 +11,10 @@ use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::global::access_at;
 use super::inside;
-use super::{Offsets, Request, Want, lanes, read_element};
+use super::strength::{Pair, pair};
+use super::{Offsets, Request, Want, holds_stored_values, lanes};
 use crate::check::{buffer_name, position_text};
-use crate::code::Op;
+use crate::code::{Op, Reach};
 use crate::report::{FindingKind, Party};
 use crate::sync::Mark;
 
@@ -32,7 +33,7 @@ pub(super) fn words(offset: u64, bytes: u32) -> impl Iterator<Item = (usize, u32
 
 /// Reports whether a mark is of another block and about the same bytes.
 #[inline(always)]
-fn meets(mark: Mark, block: &Shared, bytes: u32) -> bool {
+pub(super) fn meets(mark: Mark, block: &Shared, bytes: u32) -> bool {
     mark != Mark::NONE && mark.bytes() & bytes != 0 && !mark.is_of(block.index)
 }
 
@@ -63,20 +64,17 @@ fn exchange(cell: &AtomicU64, mark: Mark, parallel: bool) -> Mark {
     Mark::from_bits(before)
 }
 
-/// The reads of a warp's lanes: `bytes` at an offset of each lane's own.
+/// The loads of a warp's lanes: `bytes` at an offset of each lane's own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reads {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) bytes: u32,
-    /// A read, or the half of an atomic.
-    pub(crate) want: Want,
     /// True if a cache of the multiprocessor may answer.
     pub(crate) cached: bool,
-    /// True if it is volatile, relaxed or acquiring in its block.
-    pub(crate) ordered: bool,
-    /// True for a plain load whose value reaches no predicate, address or atomic.
-    pub(crate) data: bool,
+    /// True for an ordered load whose value decides something: it may poll a flag, and later loads of its block see what
+    /// it has seen.
+    pub(crate) polls: bool,
 }
 
 impl Reads {
@@ -86,11 +84,27 @@ impl Reads {
             pc: request.pc,
             mask: request.mask,
             bytes: op.bytes(),
-            want: request.want,
-            cached: request.want == Want::Load && !op.past_cache,
-            ordered: op.ordered,
-            data: request.want == Want::Load && !op.ordered && op.reads_data,
+            cached: !(op.past_cache || (op.ordered && op.reach == Reach::Device)),
+            polls: op.ordered && !op.reads_data,
         }
+    }
+}
+
+/// Reports whether an instruction races with an access of another thread that nothing orders before it. What an ordered
+/// load of the block has seen is no race beside an ordered access.
+#[inline(never)]
+pub(super) fn races(
+    exec: &Exec<'_>,
+    block: &Shared,
+    address: u64,
+    mark: Mark,
+    pc: u32,
+    same_block: bool,
+) -> bool {
+    match pair(exec.launch.program, mark.pc(), pc, same_block) {
+        Pair::Allowed => false,
+        Pair::Plain => true,
+        Pair::Mixed => !block.order.has_polled(address, mark),
     }
 }
 
@@ -108,13 +122,11 @@ pub(crate) fn reads(
         pc,
         mask,
         bytes,
-        want,
         cached,
-        ordered,
-        data,
+        polls,
     } = reads;
     let parallel = exec.launch.parallel;
-    if track.reads_matter {
+    if track.reads_matter && !polls {
         let readers = track.readers();
         let mine = Mark::new(block.index, block.order.touch(), pc, 0);
         for lane in lanes(mask) {
@@ -133,7 +145,7 @@ pub(crate) fn reads(
             fence(SeqCst);
         }
     }
-    if want == Want::Load && !ordered && track.reads_matter {
+    if track.reads_matter && !polls {
         inside::reads(exec, block, warp, (pc, mask, bytes), track, offsets);
     }
     let Some(writers) = track.writers.get() else {
@@ -144,11 +156,12 @@ pub(crate) fn reads(
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
             let address = track.allocation.base() + 4 * word as u64;
-            let compares = |mark| {
-                !is_ordered_store(exec, mark) || (data && !block.order.has_polled(address, mark))
-            };
-            if conflicts_with_read(mark, block, here, cached) && compares(mark) {
+            if conflicts_with_read(mark, block, here, cached)
+                && races(exec, block, address, mark, pc, false)
+            {
                 found.get_or_insert((lane, mark));
+            } else if polls && mark.bytes() & here != 0 {
+                block.order.poll(address, mark);
             }
         }
     }
@@ -157,7 +170,7 @@ pub(crate) fn reads(
             exec,
             block,
             warp,
-            (want, pc),
+            (Want::Load, pc),
             (track, offsets[lane], bytes),
             lane,
             (mark, true),
@@ -193,22 +206,20 @@ pub(super) fn writes(
     offsets: &Offsets,
 ) {
     let writers = track.writers();
-    let op = &exec.launch.program.memory[request.x];
-    if !op.ordered && op.atomic.is_none() {
-        inside::writes(exec, block, warp, request, track, offsets);
-    }
-    let bytes = op.element * op.count;
+    let bytes = exec.launch.program.memory[request.x].bytes();
+    inside::writes(exec, block, warp, request, track, offsets);
     let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
     let parallel = exec.launch.parallel;
     let mut found = None;
     for lane in lanes(request.mask) {
         for (word, here) in words(offsets[lane], bytes) {
+            let address = track.allocation.base() + 4 * word as u64;
             let last = exchange(&writers[word], mine.and_bytes(here), parallel);
             if last.is_of(block.index) {
                 // Bytes that this block wrote before, with another instruction, stay its own.
                 writers[word].store(mine.and_bytes(last.bytes() | here).bits(), Relaxed);
             } else if conflicts(last, block, here)
-                && !is_ordered_store(exec, last)
+                && races(exec, block, address, last, request.pc, false)
                 && changes(exec, warp, request, track, offsets, lane)
             {
                 found.get_or_insert((lane, last, true));
@@ -221,9 +232,11 @@ pub(super) fn writes(
     if let Some(readers) = track.readers.get() {
         for lane in lanes(request.mask) {
             for (word, here) in words(offsets[lane], bytes) {
+                let address = track.allocation.base() + 4 * word as u64;
                 for cell in &readers[2 * word..2 * word + 2] {
                     let mark = Mark::from_bits(cell.load(Relaxed));
                     if conflicts(mark, block, here)
+                        && races(exec, block, address, mark, request.pc, false)
                         && changes(exec, warp, request, track, offsets, lane)
                     {
                         found.get_or_insert((lane, mark, false));
@@ -245,15 +258,6 @@ pub(super) fn writes(
     }
 }
 
-/// Reports whether a mark is of a volatile store, with which of the plain accesses only loads of data are compared.
-fn is_ordered_store(exec: &Exec<'_>, mark: Mark) -> bool {
-    let program = exec.launch.program;
-    program
-        .code
-        .get(mark.pc() as usize)
-        .is_some_and(|inst| inst.op == Op::Store && program.memory[inst.x as usize].ordered)
-}
-
 /// Reports whether an instruction is an ordered load of data.
 fn reads_data(exec: &Exec<'_>, pc: u32) -> bool {
     let program = exec.launch.program;
@@ -263,71 +267,6 @@ fn reads_data(exec: &Exec<'_>, pc: u32) -> bool {
         op.ordered && op.reads_data
     };
     inst.op == Op::Load && is_data(inst.x)
-}
-
-/// Marks the words that a block writes by volatile stores, with which only volatile and plain loads of data are
-/// compared.
-#[inline(never)]
-pub(super) fn note_volatile_writes(
-    exec: &Exec<'_>,
-    block: &mut Shared,
-    request: &Request<'_>,
-    track: &Track,
-    offsets: &Offsets,
-) {
-    let writers = track.writers();
-    let bytes = exec.launch.program.memory[request.x].bytes();
-    inside::forget_writes(track, offsets, request.mask, bytes);
-    let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
-    for lane in lanes(request.mask) {
-        for (word, here) in words(offsets[lane], bytes) {
-            writers[word].store(mine.and_bytes(here).bits(), Relaxed);
-        }
-    }
-}
-
-/// Compares volatile, relaxed and acquiring loads of data with plain writes of other blocks that nothing orders before
-/// them, and volatile ones with volatile stores. A load that decides something may be a flag that is polled.
-#[inline(never)]
-pub(super) fn ordered_reads(
-    exec: &mut Exec<'_>,
-    block: &mut Shared,
-    warp: &Warp,
-    request: &Request<'_>,
-    track: &Track,
-    offsets: &Offsets,
-) {
-    let Some(writers) = track.writers.get() else {
-        return;
-    };
-    let op = &exec.launch.program.memory[request.x];
-    let bytes = op.bytes();
-    let mut found = None;
-    for lane in lanes(request.mask) {
-        for (word, here) in words(offsets[lane], bytes) {
-            let mark = Mark::from_bits(writers[word].load(Relaxed));
-            if !conflicts(mark, block, here) || (!op.volatile && is_ordered_store(exec, mark)) {
-                continue;
-            }
-            let address = track.allocation.base() + 4 * word as u64;
-            if !op.reads_data {
-                block.order.poll(address, mark);
-            } else if !block.order.has_polled(address, mark) {
-                found.get_or_insert((lane, mark));
-            }
-        }
-    }
-    if let Some((lane, mark)) = found {
-        race(
-            exec,
-            block,
-            warp,
-            (request.want, request.pc),
-            (track, offsets[lane], bytes),
-            lane,
-            (mark, true),
-        );
-    }
 }
 
 /// Reports whether a lane's store changes the bytes in memory, because storing the same value again is a race without an
@@ -343,19 +282,7 @@ pub(super) fn changes(
     lane: usize,
 ) -> bool {
     let op = &exec.launch.program.memory[request.x];
-    if op.atomic.is_some() {
-        return true;
-    }
-    let keep = if op.element == 8 {
-        u64::MAX
-    } else {
-        (1 << (8 * op.element)) - 1
-    };
-    (0..op.count).any(|part| {
-        let at = offsets[lane] + u64::from(part * op.element);
-        let there = read_element(track.allocation.words(), at, op.element);
-        there != warp.lane(op.regs[part as usize], lane) & keep
-    })
+    !holds_stored_values(track.allocation.words(), warp, op, offsets[lane], lane)
 }
 
 /// Words change by an atomic or in order: a later read through the read-only cache must know.

@@ -69,20 +69,18 @@ pub(super) fn access(
     if request.want == Want::Load || !allocation.read_only() {
         pattern.mark_sectors(touched, from, bytes);
     }
-    let ordered = op.ordered && op.reach == Reach::Device;
     if request.want == Want::Load {
         if op.read_only_path {
             between::reads_apart(exec, block, warp, request, track, &offsets);
         }
-        if ordered {
+        if op.ordered {
             merge_published_clocks(exec, block, warp.index, request);
-            if exec.compares_blocks() {
-                between::ordered_reads(exec, block, warp, request, track, &offsets);
-            }
-        } else if track.notices_reads() && exec.compares_blocks() {
+        }
+        if track.notices_reads() && exec.compares_blocks() {
             let reads = Reads::of(exec, request);
             between::reads(exec, block, warp, reads, track, &offsets);
-            beside::plain(exec, block, warp, request, track, &offsets);
+            let reads = (Want::Load, reads);
+            beside::others(exec, block, warp, reads, track, &offsets, |_, _| true);
         }
         for part in 0..op.count {
             load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
@@ -96,15 +94,18 @@ pub(super) fn access(
         return fault::read_only(exec, block, warp, request);
     }
     if request.want == Want::Store {
-        if ordered {
-            signal(exec, block, warp.index, request);
-            if op.volatile && exec.compares_blocks() {
-                between::note_volatile_writes(exec, block, request, track, &offsets);
-            }
-            between::changes_in_order(exec, request, track, &offsets);
-        } else if exec.compares_blocks() {
+        // A release publishes its own store as well.
+        if exec.compares_blocks() {
+            let writes = (Want::Store, Reads::of(exec, request));
+            let changes = |exec: &Exec<'_>, lane| {
+                between::changes(exec, warp, request, track, &offsets, lane)
+            };
+            beside::others(exec, block, warp, writes, track, &offsets, changes);
             between::writes(exec, block, warp, request, track, &offsets);
-            beside::plain(exec, block, warp, request, track, &offsets);
+        }
+        if op.ordered {
+            signal(exec, block, warp.index, request);
+            between::changes_in_order(exec, request, track, &offsets);
         }
         exec.waiting.changed = true;
         store(warp, op, track, &offsets, mask, shape);
@@ -113,19 +114,12 @@ pub(super) fn access(
         }
         return Ok(());
     }
-    if ordered {
-        signal(exec, block, warp.index, request);
-        merge_published_clocks(exec, block, warp.index, request);
-        if exec.compares_blocks() {
-            beside::atomics(exec, block, warp, request, track, &offsets);
-        }
-        between::changes_in_order(exec, request, track, &offsets);
-    } else if exec.compares_blocks() {
-        // Other blocks need not notice what is atomic in this one.
-        let reads = Reads::of(exec, request);
-        between::reads(exec, block, warp, reads, track, &offsets);
-        between::writes(exec, block, warp, request, track, &offsets);
+    merge_published_clocks(exec, block, warp.index, request);
+    if exec.compares_blocks() {
+        beside::atomics(exec, block, warp, request, track, &offsets);
     }
+    signal(exec, block, warp.index, request);
+    between::changes_in_order(exec, request, track, &offsets);
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);
@@ -139,7 +133,8 @@ pub(super) fn access(
     Ok(())
 }
 
-/// Merges the vector clocks that other blocks published at the addresses that an ordered access reads.
+/// Merges the vector clocks that other threads published at the addresses that an ordered access reads. Blocks are ordered
+/// only by accesses whose scope has them.
 #[inline(always)]
 fn merge_published_clocks(
     exec: &mut Exec<'_>,
@@ -147,38 +142,51 @@ fn merge_published_clocks(
     warp: u32,
     request: &Request<'_>,
 ) {
-    if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
-        for lane in lanes(request.mask) {
-            let through_others = exec.signals.observe(&mut block.order, request.list[lane]);
-            if let Some(shadow) = &mut block.shadow {
-                shadow.observe(warp, request.list[lane]);
-                if through_others {
-                    shadow.acquire_block(warp);
-                }
+    if !exec.compares_blocks() {
+        return;
+    }
+    let program = exec.launch.program;
+    let op = &program.memory[request.x];
+    let between_blocks = program.blocks_synchronise && op.reach == Reach::Device;
+    for lane in lanes(request.mask) {
+        let address = request.list[lane];
+        let through_others = between_blocks && exec.signals.observe(&mut block.order, address);
+        if let Some(shadow) = &mut block.shadow {
+            shadow.observe(warp, address);
+            if through_others {
+                shadow.acquire_block(warp);
             }
         }
-        if exec.launch.program.memory[request.x].acquire {
-            block.order.acquire();
-        }
+    }
+    if between_blocks && op.acquire {
+        block.order.acquire();
     }
 }
 
-/// Publishes the block's vector clock at the addresses that an ordered access writes.
+/// Publishes the vector clocks of the warp and of the block at the addresses that an ordered access writes.
 #[inline(always)]
 fn signal(exec: &mut Exec<'_>, block: &mut Shared, warp: u32, request: &Request<'_>) {
-    if exec.launch.program.blocks_synchronise && exec.compares_blocks() {
-        if exec.launch.program.memory[request.x].release {
+    if !exec.compares_blocks() {
+        return;
+    }
+    let program = exec.launch.program;
+    let op = &program.memory[request.x];
+    let between_blocks = program.blocks_synchronise && op.reach == Reach::Device;
+    if op.release {
+        if between_blocks {
             block.order.release();
-            if let Some(shadow) = &mut block.shadow {
-                shadow.fence(warp);
-            }
         }
-        for lane in lanes(request.mask) {
-            if let Some(shadow) = &mut block.shadow {
-                shadow.signal(warp, request.list[lane]);
-            }
-            exec.signals
-                .signal(block.index, &block.order, request.list[lane]);
+        if let Some(shadow) = &mut block.shadow {
+            shadow.fence(warp);
+        }
+    }
+    for lane in lanes(request.mask) {
+        let address = request.list[lane];
+        if let Some(shadow) = &mut block.shadow {
+            shadow.signal(warp, address);
+        }
+        if between_blocks {
+            exec.signals.signal(block.index, &block.order, address);
         }
     }
 }

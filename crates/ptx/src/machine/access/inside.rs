@@ -1,13 +1,14 @@
 //! Accesses of different warps of one block to the same device memory, with nothing that orders them.
 //!
-//! A word remembers one plain write and one plain read in the block that runs, each with its time and its thread. Lanes of one warp are not compared, and neither are volatile, relaxed and atomic accesses.
+//! A word remembers one write and one read in the block that runs, each with its time and its thread. Lanes of one warp are
+//! not compared.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
-use super::between::{changes, words};
+use super::between::{changes, races, words};
 use super::global::access_at;
 use super::{Offsets, Request, Want, lanes};
 use crate::check::{buffer_name, position_text};
@@ -36,7 +37,7 @@ impl<'a> Moments<'a> {
     }
 }
 
-/// Compares plain reads with the plain writes of other warps of the block, and notes them.
+/// Compares reads with the writes of other warps of the block, and notes them.
 pub(super) fn reads(
     exec: &mut Exec<'_>,
     block: &mut Shared,
@@ -58,7 +59,11 @@ pub(super) fn reads(
         for (word, here) in words(offsets[lane], bytes) {
             let mark = Mark::from_bits(writers[word].load(Relaxed));
             let then = Moment::from_bits(moments.writes[word].load(Relaxed));
-            if mark.is_of(block.index) && shadow.is_unordered(then, here, block.index, by) {
+            let address = track.allocation.base() + 4 * word as u64;
+            if mark.is_of(block.index)
+                && shadow.is_unordered(then, here, block.index, by)
+                && races(exec, block, address, mark, pc, true)
+            {
                 let other = Other {
                     thread: then.thread(),
                     pc: mark.pc(),
@@ -86,8 +91,8 @@ pub(super) fn reads(
     }
 }
 
-/// Compares plain writes with the plain accesses of other warps of the block, and notes them. Called before the block's
-/// marks are changed.
+/// Compares writes with the accesses of other warps of the block, and notes them. Called before the block's marks are
+/// changed.
 pub(super) fn writes(
     exec: &mut Exec<'_>,
     block: &mut Shared,
@@ -117,10 +122,12 @@ pub(super) fn writes(
                 (writer, &moments.writes[word], true),
                 (reader, &moments.reads[word], false),
             ];
+            let address = track.allocation.base() + 4 * word as u64;
             for (mark, moment, wrote) in accesses {
                 let then = Moment::from_bits(moment.load(Relaxed));
                 if mark.is_of(block.index)
                     && shadow.is_unordered(then, here, block.index, by)
+                    && races(exec, block, address, mark, request.pc, true)
                     && changes(exec, warp, request, track, offsets, lane)
                 {
                     let other = Other {
@@ -149,18 +156,6 @@ pub(super) fn writes(
             (track, offsets[lane], bytes),
             other,
         );
-    }
-}
-
-/// Forgets the plain writes of words that a volatile store writes.
-pub(super) fn forget_writes(track: &Track, offsets: &Offsets, mask: u32, bytes: u32) {
-    let Some((writes, _)) = track.moments() else {
-        return;
-    };
-    for lane in lanes(mask) {
-        for (word, _) in words(offsets[lane], bytes) {
-            writes[word].store(0, Relaxed);
-        }
     }
 }
 

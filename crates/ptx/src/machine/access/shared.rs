@@ -7,9 +7,10 @@ use super::super::exec::{Exec, Fatal};
 use super::super::pattern::Shape;
 use super::super::poison::poisoned_bytes;
 use super::super::warp::{FULL, Warp};
+use super::strength::{self, Pair};
 use super::{
-    Offsets, Request, Want, atomic, atomic_poison, collect, fault, lanes, load_part, offsets_at,
-    poison_loaded, read_element, write_element,
+    Offsets, Request, Want, atomic, atomic_poison, collect, fault, holds_stored_values, lanes,
+    load_part, offsets_at, poison_loaded, read_element, write_element,
 };
 use crate::code::{MemoryOp, Op, SharedRange};
 use crate::report::{Access, Space};
@@ -211,15 +212,29 @@ fn store(
     let mut watch = false;
     block.progress += 1;
     if let (Some(shadow), true) = (&mut block.shadow, op.ordered) {
+        shadow.before_write(begin, end);
+        let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
+        let program = exec.launch.program;
+        let loads_data = |pc| strength::pair(program, pc, by.pc, true) != Pair::Allowed;
+        let mut conflict = None;
+        for lane in lanes(mask) {
+            let same = holds_stored_values(words, warp, op, offsets[lane], lane);
+            let at = offsets[lane] as u32;
+            let how = (same, op.volatile);
+            conflict = shadow
+                .ordered_write(lane, at, op.bytes(), how, by, loads_data)
+                .or(conflict);
+        }
+        // A release publishes its own store as well.
         if op.release {
             shadow.fence(warp.index);
         }
         for lane in lanes(mask) {
-            let at = offsets[lane] as u32;
-            shadow.signal(warp.index, u64::from(at));
-            if op.volatile {
-                shadow.volatile_write(lane, at, op.bytes(), by);
-            }
+            shadow.signal(warp.index, offsets[lane]);
+        }
+        if let Some(conflict) = conflict {
+            let place = (offsets[conflict.lane] as u32, op.bytes());
+            exec.shared_race(conflict, by.pc, place, Want::Store, block, warp);
         }
     } else if let Some(shadow) = &mut block.shadow {
         watch = true;
