@@ -4,6 +4,7 @@
 //! stops it: that point is asked for, and the next call runs the strategy again from its seed. So a
 //! strategy keeps no state, and continues from recorded results as if it had never stopped.
 
+use std::collections::HashSet;
 use std::convert::Infallible;
 
 use rand::RngExt as _;
@@ -25,14 +26,16 @@ pub(super) enum Pause {
 /// A strategy never returns but by a [`Pause`].
 pub(super) type Endless = Result<Infallible, Pause>;
 
-/// The costs that are known to a strategy, its random numbers, and a limit of its lookups.
+/// The costs that are known to a strategy, its random numbers, and the count of its lookups.
 pub(super) struct Path<'a> {
     pub(super) space: &'a Space,
     pub(super) rng: ChaCha8Rng,
     history: &'a History,
     /// The cost that is assumed of a pending configuration.
     assumed: f64,
-    lookups_left: usize,
+    /// The points whose cost it has looked up.
+    seen: HashSet<Point>,
+    lookups: usize,
 }
 
 impl<'a> Path<'a> {
@@ -42,7 +45,8 @@ impl<'a> Path<'a> {
             rng,
             history,
             assumed: history.median(),
-            lookups_left: 1000 + 50 * history.len(),
+            seen: HashSet::new(),
+            lookups: 0,
         }
     }
 
@@ -51,7 +55,13 @@ impl<'a> Path<'a> {
         let Some(cost) = self.history.cost(point, self.assumed) else {
             return Err(Pause::Ask(point));
         };
-        self.lookups_left = self.lookups_left.checked_sub(1).ok_or(Pause::Spent)?;
+        self.seen.insert(point);
+        self.lookups += 1;
+        // The limit counts what this path has seen and not what is known, so that a replay with a longer history ends
+        // where the first one did.
+        if self.lookups > 1000 + 50 * self.seen.len() {
+            return Err(Pause::Spent);
+        }
         Ok(cost)
     }
 
