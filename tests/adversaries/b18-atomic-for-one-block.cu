@@ -36,14 +36,14 @@ extern "C" __global__ void product(const float* a, const float* b, float* c, flo
         }
     } else {
         if (threadIdx.x == 0) {
-            while (atomicAdd(flag, 0) == 0) {}
+            while (atomicAdd(flag, 0) == 0) {}  // <- finding
             __threadfence();
         }
         __syncthreads();
         for (int i = threadIdx.x; i < M * N; i += 256) {
             float sum = 0.0f;
             for (int k = half; k < K; ++k) sum += a[i / N * K + k] * b[k * N + i % N];
-            c[i] = sum + part[i];  // <- finding
+            c[i] = sum + part[i];
         }
     }
 }

@@ -10,10 +10,15 @@ fn b18_races() {
         "b18-missing-barrier.cu",
         "b18-blocks-without-order.cu",
         "b18-read-only-cache.cu",
-        "b18-atomic-for-one-block.cu",
         "b18-sums-without-atomics.cu",
         "b18-volatile-for-a-warp.cu",
     ]);
+    let evaluation = bench().assert_announced("b18-atomic-for-one-block.cu");
+    let verdict = evaluation.verdict.to_string();
+    assert!(
+        verdict.contains("line 35 orders threads of its own block only (scope cta)"),
+        "{verdict}"
+    );
 }
 
 #[test]

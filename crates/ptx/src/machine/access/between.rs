@@ -11,7 +11,7 @@ use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::global::access_at;
 use super::inside;
-use super::strength::{Pair, pair};
+use super::strength::{self, Pair, pair};
 use super::{Offsets, Request, Want, holds_stored_values, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::code::{Op, Reach};
@@ -405,7 +405,19 @@ pub(super) fn race(
     }
     let access = access_at(track, offset, bytes);
     let other = coordinates(exec, mark.block().unwrap_or(0));
-    let advice = if wrote && want == Want::Load && block.order.is_behind(mark) {
+    let of_block_scope = [mark.pc(), pc]
+        .into_iter()
+        .find(|one| strength::has_block_scope(program, *one))
+        .map(|one| {
+            format!(
+                "{} orders threads of its own block only (scope cta): give it device scope, such as atomicAdd() for \
+                 atomicAdd_block()",
+                position_text(program, one)
+            )
+        });
+    let advice = if let Some(advice) = &of_block_scope {
+        advice.as_str()
+    } else if wrote && want == Want::Load && block.order.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
          __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
     } else if wrote && reads_data(exec, pc) {

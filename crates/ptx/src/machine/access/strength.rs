@@ -63,6 +63,11 @@ fn side(program: &Program, pc: u32, same_block: bool) -> Side {
     }
 }
 
+/// Reports whether an instruction is ordered towards threads of its own block only.
+pub(super) fn has_block_scope(program: &Program, pc: u32) -> bool {
+    side(program, pc, true).strength != side(program, pc, false).strength
+}
+
 /// Returns what two instructions, of which one writes, are to each other. A load that decides something may poll a flag,
 /// so that it races with plain accesses only if it is plain itself.
 pub(super) fn pair(program: &Program, one: u32, other: u32, same_block: bool) -> Pair {
