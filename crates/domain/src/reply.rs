@@ -210,7 +210,7 @@ pub fn read(text: &str, bases: &ReplyBases<'_>) -> Result<Kernel, Unusable> {
 }
 
 /// The text of a kernel in a reply, with the form in which it was written.
-struct Found {
+struct KernelText {
     text: String,
     form: ReplyForm,
 }
@@ -253,7 +253,7 @@ fn find(
     document: &Document<'_>,
     bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
-) -> Result<Found, Unusable> {
+) -> Result<KernelText, Unusable> {
     if patch::is_search_replace(text) {
         return edited(
             ReplyForm::SearchReplace,
@@ -279,7 +279,7 @@ fn find(
         if document.blocks.len() > 1 {
             notes.push("code blocks beside the whole file were skipped".to_owned());
         }
-        return Ok(Found {
+        return Ok(KernelText {
             text,
             form: ReplyForm::Whole,
         });
@@ -349,7 +349,7 @@ fn unfenced(
     text: &str,
     bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
-) -> Result<Found, Unusable> {
+) -> Result<KernelText, Unusable> {
     let starts: Vec<usize> = text
         .match_indices(OPENING)
         .map(|(at, _)| at)
@@ -364,7 +364,7 @@ fn unfenced(
             if !text[..*start].trim().is_empty() {
                 notes.push("the prose before the unfenced file was skipped".to_owned());
             }
-            Ok(Found {
+            Ok(KernelText {
                 text: text[*start..].to_owned(),
                 form: ReplyForm::Whole,
             })
@@ -381,10 +381,10 @@ fn edited(
     edits: &str,
     bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
-) -> Result<Found, Unusable> {
+) -> Result<KernelText, Unusable> {
     let patched = apply(bases.primary.text(), edits).map_err(Unusable::PatchFailed)?;
     notes.extend(patched.notes);
-    Ok(Found {
+    Ok(KernelText {
         text: patched.text,
         form,
     })
@@ -396,7 +396,7 @@ fn planless(
     blocks: &[CodeBlock<'_>],
     bases: &ReplyBases<'_>,
     notes: &mut Vec<String>,
-) -> Result<Found, Unusable> {
+) -> Result<KernelText, Unusable> {
     let kernels: Vec<String> = blocks
         .iter()
         .map(CodeBlock::text)
@@ -419,7 +419,7 @@ fn planless(
     if let (Some(plan), None) = (plans.next(), plans.next()) {
         notes.push("the launch plan was taken from a block of its own".to_owned());
         let text = format!("{OPENING}\n{}\n---*/\n{kernel}", plan.trim());
-        return Ok(Found {
+        return Ok(KernelText {
             text,
             form: ReplyForm::Whole,
         });
@@ -429,7 +429,7 @@ fn planless(
         "the file came without a launch plan and was given its parent's, which fits its entries"
             .to_owned(),
     );
-    Ok(Found {
+    Ok(KernelText {
         text,
         form: ReplyForm::Whole,
     })

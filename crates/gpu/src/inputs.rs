@@ -22,7 +22,7 @@ const EQUAL_ROWS: u64 = 4;
 /// Length of one ascending run in [`Distribution::Ties`], in elements.
 const RUN: u64 = 8;
 
-/// Magnitude of an element changed by [`Alteration::Struck`]: large among ordinary values, and exact in every type.
+/// Magnitude of an element changed by [`Alteration::ElementReplaced`]: large among ordinary values, and exact in every type.
 const STRUCK_MAGNITUDE: f64 = 8.0;
 /// The distance of consecutive codes of [`Distribution::IndexCoded`] as a share of the range: the golden section, as a
 /// fraction. Of all shares it is the one whose multiples stay furthest from whole numbers, so that columns of any width
@@ -61,7 +61,7 @@ pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
 /// Applies an alteration to the elements from the flat index `first` on.
 fn alter(alteration: Alteration, first: u64, values: &mut [f64]) {
     match alteration {
-        Alteration::Struck(at) => {
+        Alteration::ElementReplaced(at) => {
             let inside = at
                 .checked_sub(first)
                 .and_then(|at| usize::try_from(at).ok());

@@ -148,7 +148,7 @@ fn a_struck_element_is_the_only_one_that_differs() {
         let before = tensor(Distribution::Normal, dtype, &[50, 100], "key");
         for at in [0, 2047, 2048, 4999] {
             let struck = TensorData {
-                alteration: Some(Alteration::Struck(at)),
+                alteration: Some(Alteration::ElementReplaced(at)),
                 ..before.clone()
             };
             let [old, new] =

@@ -30,7 +30,8 @@ use reads::Log;
 pub(crate) use reads::Reading;
 use several::Several;
 use stamp::{
-    COPY, LANDED, LAST_TIME, MANY, ONE, Stamp, VOLATILE, WARP, kind_of, stamp, thread_of, time_of,
+    COPY, COPY_COMPLETE, LAST_TIME, MANY, ONE, Stamp, VOLATILE, WARP, kind_of, stamp, thread_of,
+    time_of,
 };
 
 /// Two accesses of different threads without an order between them.
@@ -150,17 +151,17 @@ impl Shadow {
         self.time += 1;
     }
 
-    /// The instruction that last wrote a byte, unless it was a copy that has landed.
+    /// The instruction that last wrote a byte, unless it was a copy that is complete.
     pub(crate) fn writer_of(&self, offset: u32) -> Option<u32> {
         let cell = (offset >> self.grain_log2) as usize;
         let pc = self.write_pc[cell];
-        (self.writes[cell] != 0 && pc & LANDED == 0).then_some(pc)
+        (self.writes[cell] != 0 && pc & COPY_COMPLETE == 0).then_some(pc)
     }
 
-    /// Marks the copy that wrote these bytes as landed.
-    pub(crate) fn landed(&mut self, offset: u32, bytes: u32) {
+    /// Marks the copy that wrote these bytes as complete.
+    pub(crate) fn mark_copied(&mut self, offset: u32, bytes: u32) {
         for cell in self.cells(offset, bytes) {
-            self.write_pc[cell] |= LANDED;
+            self.write_pc[cell] |= COPY_COMPLETE;
         }
     }
 
@@ -212,7 +213,7 @@ impl Shadow {
             lane,
             same_warp: thread_of(then) / 32 == by.warp,
             other: matches!(kind_of(then), ONE | COPY).then_some(thread_of(then)),
-            other_pc: pc & !(LANDED | VOLATILE),
+            other_pc: pc & !(COPY_COMPLETE | VOLATILE),
             other_wrote: wrote,
             in_flight: kind_of(then) == COPY,
         }

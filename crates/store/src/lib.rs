@@ -71,7 +71,10 @@ pub use service_counts::{JobCount, RunTotals, ServiceCounts};
 pub use snapshot::{RunOutline, Snapshot};
 pub use steering::Takeover;
 pub use tasks::StoredTask;
-pub use views::{CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, Relatives};
+pub use views::{
+    CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, MAX_CURVE_BUCKETS,
+    Relatives,
+};
 pub use webhooks::{DueWebhook, WebhookAttempt};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 

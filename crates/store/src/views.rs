@@ -25,7 +25,7 @@ use crate::{Connection, Store, StoreError, calls, judgements, promotions, steeri
 
 use islands::Islands;
 
-pub use lineage::LineageQuery;
+pub use lineage::{LineageQuery, MAX_CURVE_BUCKETS};
 pub use lists::{CandidateQuery, Cursor, CursorError};
 
 /// Everything recorded about one candidate.

@@ -28,7 +28,7 @@ use crate::spares::Spares;
 use crate::supervise::Program;
 use crate::toolchain;
 use crate::tools::{self, Tool};
-use checkup::{Found, ProbeError, probe};
+use checkup::{ProbeError, WorkingDevice, probe};
 use program::{
     CUDA_NAMES, FAULT_PLAN, check_nvidia_driver, create_driver_folder, find_card,
     find_emulated_driver, loader_path, role_program,
@@ -196,7 +196,7 @@ impl Host {
 
     /// A machine as a probe through NVIDIA's driver found it.
     fn from_probe(
-        found: Found,
+        found: WorkingDevice,
         settings: Settings,
         nvrtc: PathBuf,
         confinement: Confinement,

@@ -260,7 +260,10 @@ fn a_promotion_asks_of_a_score_case_what_a_search_asks_of_small_ones() {
         assert_eq!(met.len(), Distribution::ALL.len() - 3, "{met:?}");
         assert!(!met.contains(&Distribution::Integers));
         let original = &passes[0];
-        let struck = passes.iter().filter_map(Pass::struck).collect::<Vec<_>>();
+        let struck = passes
+            .iter()
+            .filter_map(Pass::changed_element)
+            .collect::<Vec<_>>();
         let [rows, columns] = [0, 1].map(|axis| original.tensors[0].extents[axis]);
         assert_eq!(struck.len(), 2);
         assert_eq!(struck[0].1 / columns, rows - 1, "the last row");
@@ -299,11 +302,14 @@ fn every_input_has_one_element_struck_and_nothing_else_changed() {
         assert_eq!(probes.len(), inputs, "{name}");
         let smoke = search.smoke().unwrap();
         for probe in probes {
-            let (input, at) = probe.struck().unwrap();
+            let (input, at) = probe.changed_element().unwrap();
             let mut original = probe.clone();
             for tensor in &mut original.tensors {
                 if let Some(alteration) = tensor.alteration.take() {
-                    assert_eq!((&tensor.name, alteration), (&input, Alteration::Struck(at)));
+                    assert_eq!(
+                        (&tensor.name, alteration),
+                        (&input, Alteration::ElementReplaced(at))
+                    );
                     assert!(at < tensor.elements());
                 }
             }

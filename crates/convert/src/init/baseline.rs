@@ -9,7 +9,7 @@ use tree_sitter::Node;
 
 use super::Work;
 use super::launches::{FoundPlan, FoundStep, Value, tunable_of};
-use super::shape::Found;
+use super::shape::PlanWithBuffers;
 use super::source::{Kernel, Source, children, line_of};
 
 /// Headers of device code that NVRTC has; all others are left out.
@@ -71,7 +71,7 @@ pub(super) fn write(
     work: &mut Work<'_>,
     source: &Source<'_>,
     expanded: &Source<'_>,
-    found: &Found,
+    found: &PlanWithBuffers,
 ) -> Result<String, Problems> {
     let mut edits = Edits::default();
     let launched = found

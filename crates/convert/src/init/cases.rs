@@ -8,7 +8,7 @@ use domain::problem::{Problem, Problems};
 use super::Work;
 use super::answers::DimAnswer;
 use super::arithmetic::Arith;
-use super::shape::{Direction, Found};
+use super::shape::{Direction, PlanWithBuffers};
 use super::source::Source;
 
 /// Elements that the largest tensor of the scored case has about, where the file names no values.
@@ -28,7 +28,7 @@ const ODD: [i64; 5] = [129, 33, 7, 5, 3];
 
 /// The plan with ranges of dims and cases.
 pub(super) struct Sized {
-    pub found: Found,
+    pub found: PlanWithBuffers,
     pub dims: Vec<(String, Range)>,
     pub cases: Vec<Case>,
     /// Terms summed for an output's element, where they are known.
@@ -59,7 +59,7 @@ pub(super) struct Case {
 pub(super) fn choose(
     work: &mut Work<'_>,
     source: &Source<'_>,
-    found: Found,
+    found: PlanWithBuffers,
 ) -> Result<Sized, Problems> {
     let names = found
         .plan
@@ -153,7 +153,7 @@ fn answered(
 
 /// The value of a dim that no line names: its power for all dims of the largest tensor is about
 /// two to the [`SCORED_ELEMENTS_LOG2`].
-fn usual_value(found: &Found) -> i64 {
+fn usual_value(found: &PlanWithBuffers) -> i64 {
     let counts = found.buffers.iter().map(|buffer| {
         let names = buffer
             .shape
@@ -166,7 +166,7 @@ fn usual_value(found: &Found) -> i64 {
 }
 
 /// Values that the file gives to dims, unless a tensor would be too large with them.
-fn values_of_file(found: &Found, usual: i64) -> BTreeMap<String, i64> {
+fn values_of_file(found: &PlanWithBuffers, usual: i64) -> BTreeMap<String, i64> {
     let given = found.plan.dims.iter().filter_map(|dim| {
         let value = dim.value.filter(|value| *value >= 1)?;
         Some((dim.name.clone(), value))
@@ -191,7 +191,7 @@ fn values_of_file(found: &Found, usual: i64) -> BTreeMap<String, i64> {
 }
 
 /// The multiple that vector accesses and checks of the file ask of a dim.
-fn multiple_of(source: &Source<'_>, found: &Found, name: &str) -> i64 {
+fn multiple_of(source: &Source<'_>, found: &PlanWithBuffers, name: &str) -> i64 {
     let innermost = found.buffers.iter().filter(|buffer| {
         buffer.direction != Direction::Workspace
             && buffer.shape.last().is_some_and(|extent| extent == name)
@@ -219,7 +219,7 @@ fn multiple_of(source: &Source<'_>, found: &Found, name: &str) -> i64 {
 }
 
 /// The largest value that the limits of grids and blocks leave to a dim.
-fn limit_of(found: &Found, name: &str) -> i64 {
+fn limit_of(found: &PlanWithBuffers, name: &str) -> i64 {
     let mut most = i64::from(i32::MAX);
     for step in &found.plan.steps {
         let (in_block, in_grid) = (step.block.iter(), step.grid.iter().skip(1));
@@ -240,7 +240,7 @@ fn limit_of(found: &Found, name: &str) -> i64 {
     most
 }
 
-fn make_cases(found: &Found, dims: &[(String, Range)]) -> Vec<Case> {
+fn make_cases(found: &PlanWithBuffers, dims: &[(String, Range)]) -> Vec<Case> {
     let inside = |range: &Range, value: i64| {
         let value = value.clamp(range.min, range.max) / range.multiple * range.multiple;
         value.max(round_up(range.min, range.multiple))
@@ -300,7 +300,7 @@ fn make_cases(found: &Found, dims: &[(String, Range)]) -> Vec<Case> {
 }
 
 /// For each dim how far inside it stands: 0 for the innermost.
-fn ranks(found: &Found, dims: &[(String, Range)]) -> Vec<usize> {
+fn ranks(found: &PlanWithBuffers, dims: &[(String, Range)]) -> Vec<usize> {
     dims.iter()
         .map(|(name, _)| {
             let places = found.buffers.iter().filter_map(|buffer| {

@@ -14,7 +14,7 @@ use super::launches::{FoundPlan, FoundStep, Value, tunable_of};
 use super::source::{Kernel, Source, element_type, line_of};
 
 /// The plan with its buffers.
-pub(super) struct Found {
+pub(super) struct PlanWithBuffers {
     pub plan: FoundPlan,
     pub buffers: Vec<Buffer>,
 }
@@ -64,7 +64,7 @@ pub(super) fn find_buffers(
     work: &mut Work<'_>,
     source: &Source<'_>,
     mut plan: FoundPlan,
-) -> Result<Found, Problems> {
+) -> Result<PlanWithBuffers, Problems> {
     let kernels = source.kernels();
     let mut buffers: Vec<Buffer> = Vec::new();
     let mut usages: BTreeMap<String, Usage> = BTreeMap::new();
@@ -164,7 +164,7 @@ pub(super) fn find_buffers(
         let fix = "name the kernel that writes the result with --kernel";
         return Err(work.problem(0, message, fix).into());
     }
-    Ok(Found { plan, buffers })
+    Ok(PlanWithBuffers { plan, buffers })
 }
 
 fn direction(

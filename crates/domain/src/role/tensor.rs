@@ -33,7 +33,7 @@ pub struct TensorData {
 #[serde(rename_all = "snake_case")]
 pub enum Alteration {
     /// The element of this flat index is 8, of the sign that it did not have.
-    Struck(u64),
+    ElementReplaced(u64),
     /// Every value is rounded to this many significant bits, the first included.
     Rounded(u32),
 }

@@ -45,7 +45,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
         if waiting {
             return Plan::Wait;
         }
-        let tried = Tried {
+        let tried = KnownConfigurations {
             root,
             judged: run.sweep_of(root.id).collect(),
             open: Vec::new(),
@@ -62,7 +62,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
 }
 
 /// The configurations of one source that a run has.
-pub(super) struct Tried<'a> {
+pub(super) struct KnownConfigurations<'a> {
     /// The candidate with the source's own values.
     pub root: &'a Entry,
     /// Those with a verdict, or for which none will come.
@@ -71,7 +71,7 @@ pub(super) struct Tried<'a> {
     pub open: Vec<&'a Entry>,
 }
 
-impl<'a> Tried<'a> {
+impl<'a> KnownConfigurations<'a> {
     /// All of them, the source's own values first.
     pub(super) fn configurations(&self) -> impl Iterator<Item = &'a Configuration> {
         let further = self.judged.iter().chain(&self.open);
@@ -84,7 +84,7 @@ impl<'a> Tried<'a> {
 pub(super) fn choose(
     seed: u64,
     most: usize,
-    tried: &Tried<'_>,
+    tried: &KnownConfigurations<'_>,
     missing: Vec<Proposal>,
 ) -> Vec<Proposal> {
     let root = tried.root;

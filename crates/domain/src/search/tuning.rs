@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use super::sweep::{self, Tried};
+use super::sweep::{self, KnownConfigurations};
 use super::totals::Totals;
 use super::{Entry, Evolution, Operator, Plan, Proposal, RunSnapshot, methods};
 use crate::candidate::KernelSource;
@@ -190,7 +190,7 @@ pub(super) fn plan(
         };
         let judged = sweep.map_or(&[][..], |sweep| &sweep.configurations);
         let own = |entry: &&&Entry| entry.parent == Some(root.id);
-        let tried = Tried {
+        let tried = KnownConfigurations {
             root,
             judged: judged.iter().map(|place| &prefix[*place]).collect(),
             open: open.iter().filter(own).copied().collect(),
@@ -206,7 +206,12 @@ pub(super) fn plan(
 }
 
 /// The next configurations of one candidate, at most `most`.
-fn next_of(seed: u64, tunables: &Tunables, tried: &Tried<'_>, most: usize) -> Vec<Proposal> {
+fn next_of(
+    seed: u64,
+    tunables: &Tunables,
+    tried: &KnownConfigurations<'_>,
+    most: usize,
+) -> Vec<Proposal> {
     let Some(source) = tunables.source().filter(|_| !is_over(tried)) else {
         return Vec::new();
     };
@@ -235,7 +240,7 @@ fn next_of(seed: u64, tunables: &Tunables, tried: &Tried<'_>, most: usize) -> Ve
 
 /// Returns true if the last configurations of a candidate failed or brought no gain, so that further
 /// ones are not worth a device's time.
-fn is_over(tried: &Tried<'_>) -> bool {
+fn is_over(tried: &KnownConfigurations<'_>) -> bool {
     let mut best = tried.root.speedup().unwrap_or(0.0);
     let (mut failures, mut without_gain) = (0, 0);
     for entry in &tried.judged {
@@ -252,7 +257,10 @@ fn is_over(tried: &Tried<'_>) -> bool {
 
 /// Tunables without effect: no launch depends on them, and all configurations that differ in nothing
 /// else, two at least, were compiled to the same code.
-fn dead_tunables<'a>(source: &'a KernelSource, tried: &Tried<'_>) -> BTreeSet<&'a str> {
+fn dead_tunables<'a>(
+    source: &'a KernelSource,
+    tried: &KnownConfigurations<'_>,
+) -> BTreeSet<&'a str> {
     let compiled = std::iter::once(tried.root).chain(tried.judged.iter().copied());
     let compiled: Vec<&Entry> = compiled.filter(|entry| entry.image.is_some()).collect();
     let names = source.plan().tunables.keys();

@@ -103,7 +103,7 @@ pub(crate) enum MBarrierKind {
     Test,
     /// Tests whether the phase of a parity is complete.
     TestParity,
-    /// Arrives when the lane's copies so far have landed; `counted`: the arrival is one of those expected.
+    /// Arrives when the lane's copies so far are complete; `counted`: the arrival is one of those expected.
     Copies {
         counted: bool,
     },

@@ -34,13 +34,13 @@ use crate::simd::VectorOps;
 
 /// The kind of a memory access.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Want {
+pub(crate) enum AccessKind {
     Load,
     Store,
     Atomic,
 }
 
-impl Want {
+impl AccessKind {
     /// The path by which the access passes shared memory's banks.
     #[inline(always)]
     pub(crate) fn shared_path(self) -> MemoryPath {
@@ -57,7 +57,7 @@ impl Want {
 pub(crate) struct Request<'a> {
     /// Its entry in the memory table.
     pub(crate) x: usize,
-    pub(crate) want: Want,
+    pub(crate) access_kind: AccessKind,
     /// The active lanes; at least one.
     pub(crate) mask: u32,
     /// Each lane's address in the address space of the entry.
@@ -361,7 +361,7 @@ pub(crate) fn instruction(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    want: Want,
+    access_kind: AccessKind,
     mask: u32,
     at: fast_path::AccessSite,
 ) -> Result<(), Fatal> {
@@ -369,7 +369,7 @@ pub(crate) fn instruction(
     let list = addresses(warp, op.address, op.offset);
     let request = Request {
         x: at.x,
-        want,
+        access_kind,
         mask,
         list: &list,
         pc: at.pc,
@@ -391,7 +391,7 @@ pub(crate) fn access(
     }
     let is_private = matches!(op.space, MemSpace::Local | MemSpace::Param);
     let has_diverged = !warp.others.is_empty() || !warp.left_out.is_empty();
-    if has_diverged && request.want != Want::Load && !is_private {
+    if has_diverged && request.access_kind != AccessKind::Load && !is_private {
         super::warpwide::note_store(exec, block, warp, request.pc, request.mask);
     }
     match op.space {

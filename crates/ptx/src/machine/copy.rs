@@ -2,7 +2,7 @@
 //! destination is poisoned, so that a missing or early wait is found.
 
 use super::access::{
-    Reads, Request, Want, address_poison, addresses, lanes, out_of_bounds, outside_access,
+    AccessKind, Reads, Request, address_poison, addresses, lanes, out_of_bounds, outside_access,
     outside_global, reads_beside_others,
 };
 use super::block::Shared;
@@ -56,7 +56,7 @@ pub(crate) fn issue(
         let at = target as i64;
         if !op.target.contains(at, at, op.bytes, block.bytes) {
             let access = outside_access(exec, block, op.target, target, op.bytes);
-            return out_of_bounds(exec, block, warp, lane, access, Want::Store, pc);
+            return out_of_bounds(exec, block, warp, lane, access, AccessKind::Store, pc);
         }
         if (target | source) & (bytes - 1) != 0 {
             let space = if target & (bytes - 1) != 0 {
@@ -87,7 +87,7 @@ pub(crate) fn issue(
             let Some(track) = launch.track_of(source, u64::from(wanted)) else {
                 let request = Request {
                     x: 0,
-                    want: Want::Load,
+                    access_kind: AccessKind::Load,
                     mask,
                     list: &from,
                     pc,
@@ -111,7 +111,7 @@ pub(crate) fn issue(
             track
                 .allocation
                 .read(offset, &mut copy.data[..wanted as usize]);
-            Track::touch(&track.read, offset, u64::from(wanted));
+            Track::mark_bytes(&track.read, offset, u64::from(wanted));
             if !track.allocation.all_valid() && !track.allocation.is_valid(offset, wanted) {
                 for byte in 0..wanted {
                     if !track.allocation.is_valid(offset + u64::from(byte), 1) {
@@ -168,7 +168,7 @@ fn note_write(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, copy: &Pendi
             conflict,
             copy.pc,
             (copy.shared, bytes),
-            Want::Store,
+            AccessKind::Store,
             block,
             warp,
         );
@@ -183,12 +183,17 @@ pub(crate) fn commit(warp: &mut Warp, mask: u32) {
 }
 
 /// Completes a lane's copies without a wait by the lane: an mbarrier tells when they have arrived.
-pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lane: usize) {
-    let (landing, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
+pub(crate) fn complete_signalled(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    lane: usize,
+) {
+    let (completed, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
         .into_iter()
         .partition(|copy| usize::from(copy.lane) == lane);
     warp.copies = flying;
-    for copy in landing {
+    for copy in completed {
         note_write(exec, block, warp, &copy);
         write_copied_bytes(block, &copy);
         let by = Accessor {
@@ -196,7 +201,7 @@ pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lan
             pc: copy.pc,
         };
         if let Some(shadow) = &mut block.shadow {
-            shadow.land(lane, copy.shared, u32::from(copy.bytes), by);
+            shadow.record_signalled_copy(lane, copy.shared, u32::from(copy.bytes), by);
         }
     }
 }
@@ -205,7 +210,7 @@ pub(crate) fn land(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, lan
 fn write_copied_bytes(block: &mut Shared, copy: &PendingCopy) {
     block.progress += 1;
     if let Some(shadow) = &mut block.shadow {
-        shadow.landed(copy.shared, u32::from(copy.bytes));
+        shadow.mark_copied(copy.shared, u32::from(copy.bytes));
     }
     // Copies are whole, aligned words.
     for (word, bytes) in copy.data[..copy.bytes as usize].chunks_exact(4).enumerate() {
@@ -225,7 +230,7 @@ fn write_copied_bytes(block: &mut Shared, copy: &PendingCopy) {
 #[inline(never)]
 pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, keep: u32, mask: u32) {
     let groups = warp.copy_groups;
-    let (landing, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
+    let (completed, flying): (Vec<_>, Vec<_>) = std::mem::take(&mut warp.copies)
         .into_iter()
         .partition(|copy| {
             mask >> copy.lane & 1 == 1
@@ -233,7 +238,7 @@ pub(crate) fn wait(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, kee
                     || copy.group.saturating_add(keep) < groups[copy.lane as usize])
         });
     warp.copies = flying;
-    for copy in landing {
+    for copy in completed {
         note_write(exec, block, warp, &copy);
         write_copied_bytes(block, &copy);
     }

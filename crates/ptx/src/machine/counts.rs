@@ -31,7 +31,7 @@ impl Counts {
 
     /// So many lanes of a run sat out one of its instructions.
     #[inline(always)]
-    pub(crate) fn sat_out(&mut self, pc: u32, lanes: u32) {
+    pub(crate) fn count_idle_lanes(&mut self, pc: u32, lanes: u32) {
         self.add(pc, 0, u64::from(lanes).wrapping_neg());
         self.add(pc + 1, 0, u64::from(lanes));
     }
@@ -40,7 +40,7 @@ impl Counts {
     pub(crate) fn take_back(&mut self, pc: u32, lanes: u32) {
         self.add(pc, 1u64.wrapping_neg(), 0);
         self.add(pc + 1, 1, 0);
-        self.sat_out(pc, lanes);
+        self.count_idle_lanes(pc, lanes);
     }
 
     #[inline(always)]
@@ -87,7 +87,7 @@ mod tests {
         counts.run(0, 4, 32);
         counts.run(1, 3, 8);
         counts.run(3, 4, 24);
-        counts.sat_out(2, 5);
+        counts.count_idle_lanes(2, 5);
         counts.take_back(3, 24);
         let totals: Vec<(u64, u64)> = counts
             .totals()

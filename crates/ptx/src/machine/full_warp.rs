@@ -5,7 +5,7 @@
 //! where this loop stops. Both loops execute arithmetic by the same definitions, compiled twice.
 
 use super::access::fast_path::AccessSite;
-use super::access::{Want, load_groups};
+use super::access::{AccessKind, load_groups};
 use super::block::Shared;
 use super::exec::Exec;
 use super::interpret::{Run, Stop};
@@ -80,7 +80,7 @@ pub(crate) fn run<F: VectorOps>(
                 if mask != 0 {
                     break;
                 }
-                exec.counts.sat_out(pc, 32);
+                exec.counts.count_idle_lanes(pc, 32);
                 pc += 1;
                 continue;
             }
@@ -88,9 +88,9 @@ pub(crate) fn run<F: VectorOps>(
                 pc += 1;
                 continue;
             }
-            let want = match inst.op {
-                Op::Load => Want::Load,
-                Op::Store => Want::Store,
+            let access_kind = match inst.op {
+                Op::Load => AccessKind::Load,
+                Op::Store => AccessKind::Store,
                 Op::Tensor | Op::LoadMatrix
                     if F::tensor(exec, block, warp, inst.x as usize, pc) =>
                 {
@@ -104,14 +104,16 @@ pub(crate) fn run<F: VectorOps>(
                 _ => break,
             };
             let op = &program.memory[inst.x as usize];
-            if want == Want::Store || !load_groups::load_follower::<F>(exec, block, warp, op) {
+            if access_kind == AccessKind::Store
+                || !load_groups::load_follower::<F>(exec, block, warp, op)
+            {
                 let at = AccessSite {
                     x: inst.x as usize,
                     pc,
                     run_begin: run.begin,
                     run_number: exec.run_number,
                 };
-                if !F::access_fast(exec, block, warp, want, FULL, at) {
+                if !F::access_fast(exec, block, warp, access_kind, FULL, at) {
                     break;
                 }
             }
@@ -133,7 +135,7 @@ pub(crate) fn run<F: VectorOps>(
                 return Some(Stop::Slice);
             }
         } else {
-            exec.counts.sat_out(pc, 32);
+            exec.counts.count_idle_lanes(pc, 32);
         }
     }
 }

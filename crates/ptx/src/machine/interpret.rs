@@ -7,7 +7,7 @@
 //! Every function here is `#[inline(always)]`: the `simd` module compiles the whole loop once per instruction set, and
 //! a function that is not inlined would be compiled for the baseline instruction set.
 
-use super::access::{self, Want, fast_path};
+use super::access::{self, AccessKind, fast_path};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::run_end::{self, RunEnd};
@@ -102,7 +102,8 @@ pub(crate) fn run<F: VectorOps>(
                     predicate
                 };
                 if mask != active {
-                    exec.counts.sat_out(pc, (active & !mask).count_ones());
+                    exec.counts
+                        .count_idle_lanes(pc, (active & !mask).count_ones());
                 }
             }
             if mask == 0 && inst.op != Op::Branch
@@ -122,10 +123,10 @@ pub(crate) fn run<F: VectorOps>(
                     stop_at = u32::MAX;
                 }
                 Op::Load | Op::Store | Op::Atomic => {
-                    let want = match inst.op {
-                        Op::Load => Want::Load,
-                        Op::Store => Want::Store,
-                        _ => Want::Atomic,
+                    let access_kind = match inst.op {
+                        Op::Load => AccessKind::Load,
+                        Op::Store => AccessKind::Store,
+                        _ => AccessKind::Atomic,
                     };
                     let at = fast_path::AccessSite {
                         x: inst.x as usize,
@@ -135,8 +136,8 @@ pub(crate) fn run<F: VectorOps>(
                     };
                     let quick = mask == FULL
                         && !warp.tainted
-                        && F::access_fast(exec, block, warp, want, mask, at);
-                    if !quick && F::access(exec, block, warp, want, mask, at) == Err(Fatal) {
+                        && F::access_fast(exec, block, warp, access_kind, mask, at);
+                    if !quick && F::access(exec, block, warp, access_kind, mask, at) == Err(Fatal) {
                         run.settle(exec, warp, left, pc + 1);
                         return Stop::Fatal;
                     }

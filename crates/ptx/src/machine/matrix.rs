@@ -3,7 +3,7 @@
 //! Sums run in order of k, with one rounding per step in the accumulator's format. GPUs sum in another order and round
 //! differently, so results agree within a tolerance, not bit for bit.
 
-use super::access::{Request, Want, access_apart};
+use super::access::{AccessKind, Request, access_apart};
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Pattern;
@@ -447,15 +447,15 @@ pub(crate) fn fragment(
     op: &TensorOp,
     pc: u32,
 ) -> Result<(), Fatal> {
-    let (size, matrix, element, row, want) = match op.kind {
+    let (size, matrix, element, row, access_kind) = match op.kind {
         TensorKind::Load {
             size,
             matrix,
             element,
             row,
-        } => (size, matrix, element, row, Want::Load),
+        } => (size, matrix, element, row, AccessKind::Load),
         TensorKind::Store { size, element, row } => {
-            (size, Matrix::Accumulator, element, row, Want::Store)
+            (size, Matrix::Accumulator, element, row, AccessKind::Store)
         }
         _ => return Ok(()),
     };
@@ -494,7 +494,7 @@ pub(crate) fn fragment(
         for part in 0..per {
             let index = number * per + part;
             let shift = element.bits() * part as u32;
-            if want == Want::Store {
+            if access_kind == AccessKind::Store {
                 let source = op.a[number];
                 let mut values = [0; 32];
                 warp.read_lanes(source, &mut values);
@@ -513,13 +513,13 @@ pub(crate) fn fragment(
                 warp,
                 &Request {
                     x: op.memory as usize + index,
-                    want,
+                    access_kind,
                     mask: FULL,
                     list: &lists[index],
                     pc,
                 },
             )?;
-            if want == Want::Load {
+            if access_kind == AccessKind::Load {
                 let mut values = [0; 32];
                 warp.read_lanes(scratch, &mut values);
                 for (packed, value) in packed.iter_mut().zip(values) {
@@ -528,7 +528,7 @@ pub(crate) fn fragment(
                 poisoned |= warp.poison.get(scratch).0;
             }
         }
-        if want == Want::Load {
+        if access_kind == AccessKind::Load {
             // Fragments with twice the registers hold everything twice.
             for register in op.d[..op.d.len() - 1]
                 .iter()
@@ -543,7 +543,7 @@ pub(crate) fn fragment(
         }
     }
     exec.moved[pc as usize] = moved;
-    count_fragment(exec, op, &lists, bytes, want, pc);
+    count_fragment(exec, op, &lists, bytes, access_kind, pc);
     Ok(())
 }
 
@@ -554,7 +554,7 @@ fn count_fragment(
     op: &TensorOp,
     lists: &[[u64; 32]],
     bytes: u32,
-    want: Want,
+    access_kind: AccessKind,
     pc: u32,
 ) {
     let program = exec.launch.program;
@@ -568,7 +568,7 @@ fn count_fragment(
         _ => false,
     };
     let way = if shared {
-        want.shared_path()
+        access_kind.shared_path()
     } else {
         MemoryPath::Global
     };

@@ -1,6 +1,6 @@
 //! mbarrier objects in shared memory: initialisation, arrivals, and tests of their phase.
 
-use super::access::{Want, address_poison, addresses, lanes, out_of_bounds};
+use super::access::{AccessKind, address_poison, addresses, lanes, out_of_bounds};
 use super::block::Shared;
 use super::copy;
 use super::exec::{Exec, Fatal};
@@ -59,7 +59,7 @@ pub(crate) fn run(
             init(exec, block, warp, lane, offset, a, pc)?;
             continue;
         }
-        touch(exec, block, warp, lane, offset, pc);
+        check_use(exec, block, warp, lane, offset, pc);
         if !block.is_valid(offset, BYTES) {
             let text = "uses an mbarrier that nobody initialised";
             complain(exec, block, warp, lane, text, pc);
@@ -75,7 +75,7 @@ pub(crate) fn run(
                 warp.set_lane(op.d, lane, state);
             }
             MBarrierKind::Copies { counted } => {
-                copy::land(exec, block, warp, lane);
+                copy::complete_signalled(exec, block, warp, lane);
                 // Without `.noinc` the instruction first raises the pending count and then arrives, so the state stays
                 // the same.
                 if counted {
@@ -123,7 +123,7 @@ fn placed(
             buffer_bytes: Some(size),
             bytes: BYTES,
         };
-        out_of_bounds(exec, block, warp, lane, access, Want::Atomic, pc)?;
+        out_of_bounds(exec, block, warp, lane, access, AccessKind::Atomic, pc)?;
     }
     if !address.is_multiple_of(u64::from(BYTES)) {
         let message = format!(
@@ -167,13 +167,27 @@ fn init(
         shadow.write(lane, offset, BYTES, false, by)
     });
     if let Some(conflict) = conflict {
-        exec.shared_race(conflict, pc, (offset, BYTES), Want::Store, block, warp);
+        exec.shared_race(
+            conflict,
+            pc,
+            (offset, BYTES),
+            AccessKind::Store,
+            block,
+            warp,
+        );
     }
     Ok(())
 }
 
 /// Checks the use of an object for a race with its initialisation by another thread.
-fn touch(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, lane: usize, offset: u32, pc: u32) {
+fn check_use(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
+    lane: usize,
+    offset: u32,
+    pc: u32,
+) {
     let by = Accessor {
         warp: warp.index,
         pc,
@@ -183,7 +197,14 @@ fn touch(exec: &mut Exec<'_>, block: &mut Shared, warp: &Warp, lane: usize, offs
         shadow.atomic(lane, offset, BYTES, by)
     });
     if let Some(conflict) = conflict {
-        exec.shared_race(conflict, pc, (offset, BYTES), Want::Atomic, block, warp);
+        exec.shared_race(
+            conflict,
+            pc,
+            (offset, BYTES),
+            AccessKind::Atomic,
+            block,
+            warp,
+        );
     }
 }
 

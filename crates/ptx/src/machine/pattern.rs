@@ -222,8 +222,8 @@ impl Pattern {
     pub(crate) fn mark_sectors(&mut self, bits: &[AtomicU32], from: u64, bytes: u32) {
         let size = u64::from(bytes);
         match self.shape {
-            Shape::Same => Track::touch(bits, from, size),
-            Shape::Run => Track::touch(bits, from, size * u64::from(self.mask.count_ones())),
+            Shape::Same => Track::mark_bytes(bits, from, size),
+            Shape::Run => Track::mark_bytes(bits, from, size * u64::from(self.mask.count_ones())),
             Shape::Other => {
                 if self.sectors_phase != from & 31 {
                     self.sectors_phase = from & 31;
@@ -231,7 +231,7 @@ impl Pattern {
                 }
                 let sector = from / 32;
                 for (first, last) in &self.sectors {
-                    Track::touch_sectors(
+                    Track::mark_sectors(
                         bits,
                         sector.wrapping_add_signed(*first),
                         sector.wrapping_add_signed(*last),

@@ -2,7 +2,7 @@
 //! warp-wide exchanges, barriers, calls, output. Each ends the interpreter's run.
 
 use super::access::fast_path::{self, AccessSite};
-use super::access::{self, Want, lanes};
+use super::access::{self, AccessKind, lanes};
 use super::arithmetic::clear_poison;
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
@@ -197,7 +197,7 @@ pub(crate) fn tensor_fast<F: VectorOps>(
         }
         TensorKind::LoadMatrix { count, transposed } => {
             let (rows, at) = matrix_rows(op, count, pc);
-            if !fast_path::access::<F>(exec, block, warp, Want::Load, rows, at) {
+            if !fast_path::access::<F>(exec, block, warp, AccessKind::Load, rows, at) {
                 return false;
             }
             matrix::spread::<F>(warp, op, count, transposed, pc);
@@ -234,13 +234,13 @@ fn tensor<F: VectorOps>(
     match op.kind {
         TensorKind::LoadMatrix { count, transposed } => {
             let (rows, at) = matrix_rows(op, count, pc);
-            F::access(exec, block, warp, Want::Load, rows, at)?;
+            F::access(exec, block, warp, AccessKind::Load, rows, at)?;
             matrix::spread::<F>(warp, op, count, transposed, pc);
         }
         TensorKind::StoreMatrix { count, transposed } => {
             matrix::gather(warp, op, count, transposed, pc);
             let (rows, at) = matrix_rows(op, count, pc);
-            F::access(exec, block, warp, Want::Store, rows, at)?;
+            F::access(exec, block, warp, AccessKind::Store, rows, at)?;
         }
         _ => matrix::fragment(exec, block, warp, op, pc)?,
     }

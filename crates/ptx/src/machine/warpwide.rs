@@ -133,7 +133,7 @@ pub(crate) fn in_groups(
                 mask: together,
                 wait: Wait::Warp { members, barrier },
             });
-            exec.counts.sat_out(pc, here.count_ones());
+            exec.counts.count_idle_lanes(pc, here.count_ones());
             continue;
         }
         if let Some(shadow) = &mut block.shadow {

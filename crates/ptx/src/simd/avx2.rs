@@ -21,7 +21,7 @@ use tiles::{columns, rows, tile, words_transposed};
 
 use super::ops::{Factor, Pair, Slot, VectorOps};
 use crate::machine::access::fast_path::{self, AccessSite};
-use crate::machine::access::{self, Want};
+use crate::machine::access::{self, AccessKind};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
@@ -55,11 +55,11 @@ impl VectorOps for Avx2 {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> bool {
-        ask!(access_fast(exec, block, warp, want, mask, at))
+        ask!(access_fast(exec, block, warp, access_kind, mask, at))
     }
 
     #[inline(always)]
@@ -67,11 +67,11 @@ impl VectorOps for Avx2 {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> Result<(), Fatal> {
-        ask!(access(exec, block, warp, want, mask, at))
+        ask!(access(exec, block, warp, access_kind, mask, at))
     }
 
     #[inline(always)]
@@ -156,11 +156,11 @@ fn access(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    want: Want,
+    access_kind: AccessKind,
     mask: u32,
     at: AccessSite,
 ) -> Result<(), Fatal> {
-    access::instruction(exec, block, warp, want, mask, at)
+    access::instruction(exec, block, warp, access_kind, mask, at)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]
@@ -180,11 +180,11 @@ fn access_fast(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    want: Want,
+    access_kind: AccessKind,
     mask: u32,
     at: AccessSite,
 ) -> bool {
-    fast_path::access::<Avx2>(exec, block, warp, want, mask, at)
+    fast_path::access::<Avx2>(exec, block, warp, access_kind, mask, at)
 }
 
 #[target_feature(enable = "avx2,fma,f16c,bmi1,bmi2,popcnt,lzcnt")]

@@ -23,7 +23,7 @@ use std::sync::atomic::AtomicU32;
 use super::avx2::Avx2;
 use super::ops::{Factor, Pair, Slot, VectorOps};
 use crate::machine::access::fast_path::{self, AccessSite};
-use crate::machine::access::{self, Want};
+use crate::machine::access::{self, AccessKind};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
@@ -57,11 +57,11 @@ impl VectorOps for Avx512 {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> bool {
-        ask!(access_fast(exec, block, warp, want, mask, at))
+        ask!(access_fast(exec, block, warp, access_kind, mask, at))
     }
 
     #[inline(always)]
@@ -69,11 +69,11 @@ impl VectorOps for Avx512 {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> Result<(), Fatal> {
-        ask!(access(exec, block, warp, want, mask, at))
+        ask!(access(exec, block, warp, access_kind, mask, at))
     }
 
     #[inline(always)]
@@ -187,8 +187,8 @@ for_set! {
 }
 
 for_set! {
-    whole fn access_fast(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, want: Want, mask: u32, at: AccessSite) -> bool {
-        fast_path::access::<Avx512>(exec, block, warp, want, mask, at)
+    whole fn access_fast(exec: &mut Exec<'_>, block: &mut Shared, warp: &mut Warp, access_kind: AccessKind, mask: u32, at: AccessSite) -> bool {
+        fast_path::access::<Avx512>(exec, block, warp, access_kind, mask, at)
     }
 }
 
@@ -197,11 +197,11 @@ for_set! {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> Result<(), Fatal> {
-        access::instruction(exec, block, warp, want, mask, at)
+        access::instruction(exec, block, warp, access_kind, mask, at)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use crate::machine::access::fast_path::{self, AccessSite};
-use crate::machine::access::{self, Want};
+use crate::machine::access::{self, AccessKind};
 use crate::machine::block::Shared;
 use crate::machine::exec::{Exec, Fatal};
 use crate::machine::interpret::Stop;
@@ -61,7 +61,7 @@ pub(crate) trait VectorOps: Sized {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> bool;
@@ -71,7 +71,7 @@ pub(crate) trait VectorOps: Sized {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> Result<(), Fatal>;
@@ -235,11 +235,11 @@ impl VectorOps for Portable {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> bool {
-        fast_path::access::<Self>(exec, block, warp, want, mask, at)
+        fast_path::access::<Self>(exec, block, warp, access_kind, mask, at)
     }
 
     #[inline(never)]
@@ -252,10 +252,10 @@ impl VectorOps for Portable {
         exec: &mut Exec<'_>,
         block: &mut Shared,
         warp: &mut Warp,
-        want: Want,
+        access_kind: AccessKind,
         mask: u32,
         at: AccessSite,
     ) -> Result<(), Fatal> {
-        access::instruction(exec, block, warp, want, mask, at)
+        access::instruction(exec, block, warp, access_kind, mask, at)
     }
 }

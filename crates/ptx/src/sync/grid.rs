@@ -99,7 +99,7 @@ impl BlockOrder {
     }
 
     /// Notes an access to memory and returns the epoch for its mark.
-    pub(crate) fn touch(&mut self) -> u16 {
+    pub(crate) fn note_access(&mut self) -> u16 {
         self.dirty = true;
         self.epoch
     }
@@ -225,13 +225,13 @@ mod tests {
             BlockOrder::default(),
         );
         let mut signals = Signals::default();
-        let before = Mark::new(1, one.touch(), 0, 15);
+        let before = Mark::new(1, one.note_access(), 0, 15);
         // Without a fence nothing is told.
         signals.signal(1, &one, 0x100);
         signals.observe(&mut two, 0x100);
         assert!(!two.is_behind(before));
         one.fence();
-        let after = Mark::new(1, one.touch(), 0, 15);
+        let after = Mark::new(1, one.note_access(), 0, 15);
         signals.signal(1, &one, 0x100);
         signals.observe(&mut two, 0x100);
         assert!(two.is_behind(before) && !two.is_behind(after));
@@ -241,7 +241,7 @@ mod tests {
         two.acquire();
         assert!(two.has_acquired(before) && !two.has_acquired(after));
         // A block that observed a signal passes the clock on.
-        two.touch();
+        two.note_access();
         two.fence();
         signals.signal(2, &two, 0x200);
         signals.observe(&mut three, 0x200);
@@ -253,6 +253,6 @@ mod tests {
         for _ in 0..100_000 {
             one.fence();
         }
-        assert!(one.touch() < 3);
+        assert!(one.note_access() < 3);
     }
 }

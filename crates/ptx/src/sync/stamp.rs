@@ -15,8 +15,8 @@ pub(super) const WARP: u32 = 1;
 pub(super) const MANY: u32 = 2;
 /// An asynchronous copy on behalf of a thread, which is not ordered with its own thread either.
 pub(super) const COPY: u32 = 3;
-/// Flag in the instruction of a write: an asynchronous copy that has landed.
-pub(super) const LANDED: u32 = 1 << 31;
+/// Flag in the instruction of a write: an asynchronous copy that is complete.
+pub(super) const COPY_COMPLETE: u32 = 1 << 31;
 /// Flag in the instruction of an ordered store: a volatile one.
 pub(super) const VOLATILE: u32 = 1 << 30;
 /// The clock's last value; after it all cells are cleared and the clock starts again.

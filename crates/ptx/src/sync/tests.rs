@@ -110,7 +110,7 @@ fn a_copy_in_flight_is_not_ordered_with_its_own_thread() {
     let zero = [0; 32];
     let mut shadow = Shadow::new(256, 4, 1);
     shadow.before_write(0, 4);
-    shadow.land(5, 0, 4, by(0));
+    shadow.record_signalled_copy(5, 0, 4, by(0));
     assert!(
         shadow
             .read(&reading(&zero, 5, 0), by(0))

@@ -79,7 +79,13 @@ impl Shadow {
     }
 
     /// Records the write of an asynchronous copy whose completion an mbarrier will signal.
-    pub(crate) fn land(&mut self, lane: usize, offset: u32, bytes: u32, by: Accessor) {
+    pub(crate) fn record_signalled_copy(
+        &mut self,
+        lane: usize,
+        offset: u32,
+        bytes: u32,
+        by: Accessor,
+    ) {
         let thread = by.warp * 32 + lane as u32;
         for cell in self.cells(offset, bytes) {
             self.writes[cell] = stamp(self.time, COPY, thread);

@@ -55,8 +55,8 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
     let mut confirmed = Vec::new();
     for (kernel, shapes) in kernels {
         match confirm(&kernel, shapes.as_ref()).await? {
-            Ok(one) => confirmed.push((one, shapes)),
-            Err(verdict) => {
+            Confirmation::Accepted(one) => confirmed.push((*one, shapes)),
+            Confirmation::Rejected(verdict) => {
                 print(&format!(
                     "verdict    {verdict}\nnothing was written, because the kernel was not accepted\n"
                 ))?;
@@ -147,11 +147,14 @@ impl Confirmed {
     }
 }
 
-/// Evaluates a kernel as before a promotion; the verdict if it is not accepted.
-async fn confirm(
-    args: &KernelArgs,
-    shapes: Option<&Expr>,
-) -> Result<Result<Confirmed, Verdict>, Failure> {
+/// The outcome of an evaluation as before a promotion.
+enum Confirmation {
+    Accepted(Box<Confirmed>),
+    Rejected(Box<Verdict>),
+}
+
+/// Evaluates a kernel as before a promotion.
+async fn confirm(args: &KernelArgs, shapes: Option<&Expr>) -> Result<Confirmation, Failure> {
     let subject = Subject::open(args).await?;
     if let Some(shapes) = shapes {
         check_shapes(shapes, &subject)?;
@@ -161,7 +164,7 @@ async fn confirm(
     eprintln!("evaluating {} as before a promotion", args.file.display());
     let evaluation = subject.evaluator.evaluate(request.clone()).await?;
     if evaluation.verdict.acceptance().is_none() {
-        return Ok(Err(evaluation.verdict));
+        return Ok(Confirmation::Rejected(Box::new(evaluation.verdict)));
     }
     let image = image(&subject, request).await?;
     let (Some(kernel), Some(preconditions)) = (subject.kernel(), evaluation.preconditions.clone())
@@ -172,7 +175,7 @@ async fn confirm(
     let configuration = kernel
         .configure(&subject.configuration)
         .map_err(|problem| Failure::input(anyhow!("{problem}")))?;
-    Ok(Ok(Confirmed {
+    Ok(Confirmation::Accepted(Box::new(Confirmed {
         verdict: describe(&subject, &evaluation),
         subject,
         evaluation,
@@ -180,7 +183,7 @@ async fn confirm(
         configuration,
         preconditions,
         image,
-    }))
+    })))
 }
 
 /// Checks that an expression over shapes names dims of the task only.

@@ -11,7 +11,7 @@ use domain::api::{
 };
 use domain::id::RunId;
 use serde::Deserialize;
-use store::LineageQuery as Slice;
+use store::{LineageQuery as Slice, MAX_CURVE_BUCKETS};
 use utoipa::IntoParams;
 
 use super::App;
@@ -27,8 +27,6 @@ const MAX_RUNS: u32 = 200;
 const MAX_NODES: u32 = 2000;
 /// The most candidates of one slice of a lineage. 100 KB hold as many.
 const MAX_SLICE: u32 = 2400;
-/// The most buckets of a curve.
-const MAX_BUCKETS: u32 = 400;
 
 /// Query parameters of the list of runs.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -269,7 +267,7 @@ pub async fn curve(
     Id(run): Id<RunId>,
     Parameters(query): Parameters<CurveQuery>,
 ) -> Result<Json<Curve>, ApiError> {
-    let buckets = query.buckets.unwrap_or(MAX_BUCKETS).clamp(1, MAX_BUCKETS);
+    let buckets = query.buckets.unwrap_or(MAX_CURVE_BUCKETS);
     Ok(Json(app.engine.store().curve(run, buckets).await?))
 }
 

@@ -84,8 +84,8 @@ impl Session {
         let submitted = self.client.submit(run, &submission).await?;
         let limit = wait(arguments.wait_seconds);
         let judged = self.client.until_judged(run, submitted.id);
-        self.described(submitted.id, tokio::time::timeout(limit, judged).await)
-            .await
+        let judged = tokio::time::timeout(limit, judged).await.ok();
+        self.described(submitted.id, judged).await
     }
 
     /// The candidate that edits apply to, with its text.
@@ -107,24 +107,21 @@ impl Session {
         let detail = self.client.candidate(arguments.candidate).await?;
         let judged = self.client.until_judged(detail.run, arguments.candidate);
         let limit = wait(arguments.wait_seconds);
-        self.described(
-            arguments.candidate,
-            tokio::time::timeout(limit, judged).await,
-        )
-        .await
+        let judged = tokio::time::timeout(limit, judged).await.ok();
+        self.described(arguments.candidate, judged).await
     }
 
-    /// The candidate as text, read again where the wait for its verdict ended first.
-    async fn described<E>(
+    /// The candidate as text; read again if the wait for its verdict ended without one (`judged` is `None`).
+    async fn described(
         &self,
         candidate: CandidateId,
-        judged: Result<Result<CandidateDetail, crate::client::ClientError>, E>,
+        judged: Option<Result<CandidateDetail, crate::client::ClientError>>,
     ) -> anyhow::Result<String> {
         let detail = match judged {
-            Ok(judged) => judged.with_context(|| {
+            Some(judged) => judged.with_context(|| {
                 format!("wait for {candidate}; ask `verdict` for it, and do not submit it again")
             })?,
-            Err(_elapsed) => self.client.candidate(candidate).await?,
+            None => self.client.candidate(candidate).await?,
         };
         let view = self.client.run(detail.run).await?;
         let mut text = answer::candidate(&detail, &view);

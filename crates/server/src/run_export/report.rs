@@ -5,7 +5,7 @@ use domain::api::{
     RunView,
 };
 use engine::Engine;
-use store::CandidateQuery;
+use store::{CandidateQuery, MAX_CURVE_BUCKETS};
 
 use super::ExportError;
 use super::csv::state;
@@ -22,8 +22,6 @@ const STEPS: usize = 60;
 const ROWS: usize = 40;
 /// Causes of failures that are shown, the most frequent ones.
 const CAUSES: u32 = 12;
-/// Buckets of the curve, at most.
-const CURVE_BUCKETS: u32 = 400;
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--rule:#8885;--soft:#767676}\
@@ -69,7 +67,7 @@ pub(super) async fn report(engine: &Engine, run: &RunView) -> Result<String, Exp
         })
     });
     page.piece(&curve::draw(
-        &store.curve(run.id, CURVE_BUCKETS).await?,
+        &store.curve(run.id, MAX_CURVE_BUCKETS).await?,
         interval,
     ));
     page.raw("<p class=\"soft\">Baseline's time over the candidate's, geometric mean over the score cases, by candidate. ");

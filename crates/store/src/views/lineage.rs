@@ -13,6 +13,9 @@ use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, judgements};
 
+/// The most buckets of a curve.
+pub const MAX_CURVE_BUCKETS: u32 = 400;
+
 /// The most buckets of generations.
 const BUCKETS: u32 = 400;
 /// The most links between buckets of generations.
@@ -251,14 +254,17 @@ impl Store {
         Ok(answer)
     }
 
-    /// The best speedup over the candidates of a run, in at most `buckets` parts.
+    /// The best speedup over the candidates of a run, in at most `buckets` parts, from 1 to [`MAX_CURVE_BUCKETS`].
     ///
     /// # Errors
     /// The run is unknown or the database fails.
     pub async fn curve(&self, run: RunId, buckets: u32) -> Result<Curve, StoreError> {
         let mut view = self.view().await?;
         let extent = Extent::read(&mut view, run).await?;
-        let width = extent.total.div_ceil(buckets.max(1)).max(1);
+        let width = extent
+            .total
+            .div_ceil(buckets.clamp(1, MAX_CURVE_BUCKETS))
+            .max(1);
         // With one MAX, SQLite takes the other columns from the row that has the greatest value.
         let rows: Vec<CurveRow> = query_as(
             "SELECT ordinal / $2 AS bucket, COUNT(speedup) AS accepted, MAX(speedup) AS fastest, \

@@ -78,7 +78,12 @@ impl Pass {
     /// The identity of its inputs among those of the same evaluation.
     pub fn inputs(&self) -> Inputs {
         let key = self.tensors.first().map(|tensor| tensor.key.0);
-        (self.case.clone(), self.distribution, key, self.struck())
+        (
+            self.case.clone(),
+            self.distribution,
+            key,
+            self.changed_element(),
+        )
     }
 
     /// Elements of all of its tensors.
@@ -88,18 +93,18 @@ impl Pass {
     }
 
     /// The input of which one element was changed, and that element's flat index.
-    pub fn struck(&self) -> Option<(String, u64)> {
+    pub fn changed_element(&self) -> Option<(String, u64)> {
         self.tensors
             .iter()
             .find_map(|tensor| match tensor.alteration {
-                Some(Alteration::Struck(at)) => Some((tensor.name.clone(), at)),
+                Some(Alteration::ElementReplaced(at)) => Some((tensor.name.clone(), at)),
                 _ => None,
             })
     }
 }
 
 /// The identity of a pass's inputs within an evaluation: case, distribution, key, and the
-/// element that was struck.
+/// element that was changed.
 pub type Inputs = (String, Distribution, Option<Digest>, Option<(String, u64)>);
 
 /// The values that the outputs of a pass are compared with.
@@ -234,7 +239,7 @@ impl<'a> Passes<'a> {
                 _ => drawn / 4 % elements,
             };
             let mut check = original.clone();
-            check.tensors[number].alteration = Some(Alteration::Struck(at));
+            check.tensors[number].alteration = Some(Alteration::ElementReplaced(at));
             checks.push(check);
         }
         Ok(checks)

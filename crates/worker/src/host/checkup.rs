@@ -144,7 +144,7 @@ impl Host {
         program: &Program,
         job: &ProbeJob,
         cancellation: &Cancellation,
-    ) -> Result<Found, ProbeError> {
+    ) -> Result<WorkingDevice, ProbeError> {
         let mut bounds = probe_bounds(self.device.kind);
         if let Some(limit) = self.rehearsal.wall_limit() {
             // A busy machine may be late with a probe that is to answer.
@@ -189,7 +189,7 @@ impl Host {
 }
 
 /// The properties of a device that works.
-pub(super) struct Found {
+pub(super) struct WorkingDevice {
     pub(super) device: Device,
     pub(super) toolchain: String,
     pub(super) rates: Option<Rates>,
@@ -274,7 +274,7 @@ pub(super) fn probe(
     driver: Option<&Path>,
     confinement: &mut Confinement,
     cancellation: &Cancellation,
-) -> Result<Found, ProbeError> {
+) -> Result<WorkingDevice, ProbeError> {
     let first = run_first_probe(settings, nvrtc, driver, confinement, cancellation);
     let why = match &first {
         // A probe that ran out of time found nothing out about confinement.
@@ -307,7 +307,7 @@ fn run_first_probe(
     driver: Option<&Path>,
     confinement: &Confinement,
     cancellation: &Cancellation,
-) -> Result<Found, ProbeError> {
+) -> Result<WorkingDevice, ProbeError> {
     let program = role_program(
         settings,
         Role::Probe,
@@ -334,7 +334,7 @@ fn probe_with(
     job: &ProbeJob,
     bounds: Bounds,
     cancellation: &Cancellation,
-) -> Result<Found, ProbeError> {
+) -> Result<WorkingDevice, ProbeError> {
     let answer = match supervise::ask::<_, ProbeReply>(program, job, bounds, cancellation) {
         Ok(answer) => answer,
         Err(supervise::SuperviseError::UnsupportedMachine { reason }) => {
@@ -366,7 +366,7 @@ fn probe_with(
             }
             let prebuilt = settings.prebuilt.as_ref();
             match prebuilt.map(|made| made.toolchain.clone()).or(toolchain) {
-                Some(toolchain) => Ok(Found {
+                Some(toolchain) => Ok(WorkingDevice {
                     device,
                     toolchain,
                     rates,

@@ -90,7 +90,7 @@ const DOUBTING: RepeatPolicy = RepeatPolicy {
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The outcome of a request to a machine with an injected fault.
-enum Found {
+enum FaultOutcome {
     /// A fault of the infrastructure.
     Fault(EvaluateError),
     /// A verdict other than acceptance.
@@ -99,7 +99,7 @@ enum Found {
     Good,
 }
 
-impl Found {
+impl FaultOutcome {
     fn verdict(&self) -> Option<VerdictKind> {
         match self {
             Self::Verdict(verdict) => Some(verdict.kind()),
@@ -149,7 +149,7 @@ impl Sweep {
 
     /// The outcome of a correct candidate with the fault plan in one role; the device's record is
     /// restored afterwards.
-    fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> Found {
+    fn meet(&self, role: Role, call: &str, nth: &str, deed: &str) -> FaultOutcome {
         let plan = format!("[[fault]]\ncall = \"{call}\"\nnth = {nth}\ndo = {deed}\n");
         let mut evaluator = self.lab.spoiled(&[(role, &plan)]);
         evaluator = doubted(&self.lab, &evaluator, self.doubts);
@@ -162,14 +162,16 @@ impl Sweep {
                 let asked = evaluator.host().check_health(&Cancellation::new().unwrap());
                 self.lab.forget_health();
                 match asked {
-                    Ok(()) => Found::Good,
-                    Err(fault) => Found::Fault(fault.into()),
+                    Ok(()) => FaultOutcome::Good,
+                    Err(fault) => FaultOutcome::Fault(fault.into()),
                 }
             }
             _ => match evaluate(&evaluator) {
-                Err(fault) => Found::Fault(fault),
-                Ok(evaluation) if evaluation.verdict.kind() == VerdictKind::Accepted => Found::Good,
-                Ok(evaluation) => Found::Verdict(Box::new(evaluation.verdict)),
+                Err(fault) => FaultOutcome::Fault(fault),
+                Ok(evaluation) if evaluation.verdict.kind() == VerdictKind::Accepted => {
+                    FaultOutcome::Good
+                }
+                Ok(evaluation) => FaultOutcome::Verdict(Box::new(evaluation.verdict)),
             },
         }
     }
@@ -177,14 +179,14 @@ impl Sweep {
     /// Returns true if a role makes a call; without the call an injected death has no effect.
     fn is_made(&mut self, role: Role, call: &str) -> bool {
         let found = self.meet(role, call, "1", "\"abort\"");
-        let made = !matches!(found, Found::Good);
+        let made = !matches!(found, FaultOutcome::Good);
         if made {
             let expected = match role {
                 // Two deaths in the presence of a candidate are attributed to the candidate.
                 Role::Run | Role::Time if !OPENING.contains(&call) => {
                     found.verdict() == Some(VerdictKind::RunnerCrash)
                 }
-                _ => matches!(found, Found::Fault(_)),
+                _ => matches!(found, FaultOutcome::Fault(_)),
             };
             self.note(role, "death", expected, || {
                 format!("dying in {call}: {}", found.told())
@@ -196,9 +198,9 @@ impl Sweep {
     fn try_error(&mut self, role: Role, call: &str, nth: &str, code: u32) {
         let found = self.meet(role, call, nth, &format!("{{ error = {code} }}"));
         let expected = match (&found, role) {
-            (Found::Good, _) => comes_too_late(role, call),
-            (Found::Fault(_), _) => !blames(role, call, code),
-            (Found::Verdict(_), Role::Time) => {
+            (FaultOutcome::Good, _) => comes_too_late(role, call),
+            (FaultOutcome::Fault(_), _) => !blames(role, call, code),
+            (FaultOutcome::Verdict(_), Role::Time) => {
                 // Of two kernels that take turns, the failure is attributed to the one whose turn
                 // it was.
                 judge::can_kernel_cause(code)
@@ -207,7 +209,7 @@ impl Sweep {
                         Some(VerdictKind::RuntimeFault | VerdictKind::InvalidRun)
                     )
             }
-            (Found::Verdict(_), _) => {
+            (FaultOutcome::Verdict(_), _) => {
                 blames(role, call, code)
                     && matches!(
                         found.verdict(),
@@ -228,8 +230,8 @@ impl Sweep {
     fn try_hang(&mut self, role: Role, call: &str) {
         let found = self.meet(role, call, "1", "\"hang\"");
         // A runner that hangs has not used up its processor time, because the machine may be busy.
-        let late = matches!(found, Found::Good) && comes_too_late(role, call);
-        let expected = matches!(found, Found::Fault(_)) || late;
+        let late = matches!(found, FaultOutcome::Good) && comes_too_late(role, call);
+        let expected = matches!(found, FaultOutcome::Fault(_)) || late;
         self.note(role, "hang", expected, || {
             format!("{call} hanging: {}", found.told())
         });
@@ -278,11 +280,11 @@ fn evaluate(evaluator: &Evaluator) -> Result<Evaluation, EvaluateError> {
 }
 
 /// The comparison of a correct candidate with another one.
-fn compare(evaluator: &Evaluator) -> Found {
+fn compare(evaluator: &Evaluator) -> FaultOutcome {
     match timed(evaluator) {
-        Err(Stop::Fault(fault)) => Found::Fault(fault),
-        Err(Stop::Verdict(verdict)) => Found::Verdict(verdict),
-        Ok(_) => Found::Good,
+        Err(Stop::Fault(fault)) => FaultOutcome::Fault(fault),
+        Err(Stop::Verdict(verdict)) => FaultOutcome::Verdict(verdict),
+        Ok(_) => FaultOutcome::Good,
     }
 }
 
@@ -402,9 +404,12 @@ fn sweep_of_calls_that_hang_or_corrupt() {
     ] {
         for nth in downloads {
             let found = sweep.meet(role, "cuMemcpyDtoH_v2", nth, deed);
-            sweep.note(role, "corruption", !matches!(found, Found::Good), || {
-                format!("download {nth} corrupted: {}", found.told())
-            });
+            sweep.note(
+                role,
+                "corruption",
+                !matches!(found, FaultOutcome::Good),
+                || format!("download {nth} corrupted: {}", found.told()),
+            );
         }
     }
     sweep.end();
@@ -423,8 +428,8 @@ fn sweep_of_a_clock_that_lies() {
             // A single time of zero is one outlier among many.
             let outlier = lie == "0.0" && nth != "\"every\"";
             let expected = match &found {
-                Found::Fault(_) => true,
-                Found::Verdict(_) => matches!(
+                FaultOutcome::Fault(_) => true,
+                FaultOutcome::Verdict(_) => matches!(
                     found.verdict(),
                     Some(
                         VerdictKind::ClockMismatch
@@ -432,7 +437,7 @@ fn sweep_of_a_clock_that_lies() {
                             | VerdictKind::RunnerCrash
                     )
                 ),
-                Found::Good => outlier,
+                FaultOutcome::Good => outlier,
             };
             sweep.note(Role::Time, "lie", expected, || {
                 format!("time {nth} is {lie} ms: {}", found.told())

@@ -13,7 +13,7 @@ use super::super::warp::Warp;
 use super::between::{self, Reads, conflicts, conflicts_with_read, meets, races, words};
 use super::inside::{self, Other};
 use super::strength::{Pair, pair};
-use super::{Offsets, Request, Want, lanes};
+use super::{AccessKind, Offsets, Request, lanes};
 use crate::sync::{Accessor, Mark, Moment};
 
 /// An access with which one of a lane is not ordered.
@@ -38,7 +38,7 @@ pub(super) fn atomics(
         pc: request.pc,
     };
     let bytes = exec.launch.program.memory[request.x].element;
-    let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
+    let mine = Mark::new(block.index, block.order.note_access(), request.pc, 0);
     let cells = track.atomics();
     let mut found = None;
     for lane in lanes(request.mask) {
@@ -99,7 +99,7 @@ pub(super) fn atomics(
         exec,
         block,
         warp,
-        (Want::Atomic, request.pc, bytes),
+        (AccessKind::Atomic, request.pc, bytes),
         track,
         offsets,
         found,
@@ -113,7 +113,7 @@ pub(super) fn others(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &Warp,
-    (want, reads): (Want, Reads),
+    (access_kind, reads): (AccessKind, Reads),
     track: &Track,
     offsets: &Offsets,
     changes: impl Fn(&Exec<'_>, usize) -> bool,
@@ -153,7 +153,7 @@ pub(super) fn others(
                         })
                     })
             } else {
-                let cached = cached && want == Want::Load;
+                let cached = cached && access_kind == AccessKind::Load;
                 conflicts_with_read(mark, block, here, cached)
                     .then_some(Racing::OfAnother(mark, true))
             };
@@ -166,7 +166,15 @@ pub(super) fn others(
             }
         }
     }
-    report(exec, block, warp, (want, pc, bytes), track, offsets, found);
+    report(
+        exec,
+        block,
+        warp,
+        (access_kind, pc, bytes),
+        track,
+        offsets,
+        found,
+    );
 }
 
 /// A mark of a list, if the list exists.
@@ -179,7 +187,7 @@ fn report(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,
-    (want, pc, bytes): (Want, u32, u32),
+    (access_kind, pc, bytes): (AccessKind, u32, u32),
     track: &Track,
     offsets: &Offsets,
     found: Option<(usize, Racing)>,
@@ -187,9 +195,19 @@ fn report(
     let Some((lane, racing)) = found else { return };
     let place = (track, offsets[lane], bytes);
     match racing {
-        Racing::OfBlock(other) => inside::race(exec, block, warp, (want, pc, lane), place, other),
+        Racing::OfBlock(other) => {
+            inside::race(exec, block, warp, (access_kind, pc, lane), place, other);
+        }
         Racing::OfAnother(mark, wrote) => {
-            between::race(exec, block, warp, (want, pc), place, lane, (mark, wrote));
+            between::race(
+                exec,
+                block,
+                warp,
+                (access_kind, pc),
+                place,
+                lane,
+                (mark, wrote),
+            );
         }
     }
 }

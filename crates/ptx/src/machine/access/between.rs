@@ -12,7 +12,7 @@ use super::super::warp::Warp;
 use super::global::access_at;
 use super::inside;
 use super::strength::{self, Pair, pair};
-use super::{Offsets, Request, Want, holds_stored_values, lanes};
+use super::{AccessKind, Offsets, Request, holds_stored_values, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::code::{Op, Reach};
 use crate::report::{FindingKind, Party};
@@ -128,7 +128,7 @@ pub(crate) fn reads(
     let parallel = exec.launch.parallel;
     if track.reads_matter && !polls {
         let readers = track.readers();
-        let mine = Mark::new(block.index, block.order.touch(), pc, 0);
+        let mine = Mark::new(block.index, block.order.note_access(), pc, 0);
         for lane in lanes(mask) {
             for (word, here) in words(offsets[lane], bytes) {
                 note_reader(
@@ -170,7 +170,7 @@ pub(crate) fn reads(
             exec,
             block,
             warp,
-            (Want::Load, pc),
+            (AccessKind::Load, pc),
             (track, offsets[lane], bytes),
             lane,
             (mark, true),
@@ -208,7 +208,7 @@ pub(super) fn writes(
     let writers = track.writers();
     let bytes = exec.launch.program.memory[request.x].bytes();
     inside::writes(exec, block, warp, request, track, offsets);
-    let mine = Mark::new(block.index, block.order.touch(), request.pc, 0);
+    let mine = Mark::new(block.index, block.order.note_access(), request.pc, 0);
     let parallel = exec.launch.parallel;
     let mut found = None;
     for lane in lanes(request.mask) {
@@ -250,7 +250,7 @@ pub(super) fn writes(
             exec,
             block,
             warp,
-            (request.want, request.pc),
+            (request.access_kind, request.pc),
             (track, offsets[lane], bytes),
             lane,
             (mark, wrote),
@@ -394,7 +394,7 @@ pub(super) fn race(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,
-    (want, pc): (Want, u32),
+    (access_kind, pc): (AccessKind, u32),
     (track, offset, bytes): (&Track, u64, u32),
     lane: usize,
     (mark, wrote): (Mark, bool),
@@ -417,7 +417,7 @@ pub(super) fn race(
         });
     let advice = if let Some(advice) = &of_block_scope {
         advice.as_str()
-    } else if wrote && want == Want::Load && block.order.is_behind(mark) {
+    } else if wrote && access_kind == AccessKind::Load && block.order.is_behind(mark) {
         "it was told so, and has not fenced since, so that a cache may answer with what was there before: put \
          __threadfence() behind the atomic or volatile read that told it, or read with __ldcg() or volatile"
     } else if wrote && reads_data(exec, pc) {
@@ -429,7 +429,7 @@ pub(super) fn race(
     let message = format!(
         "block {:?} {} byte {} of {} at {}, which block {other:?} {} at {} in the same launch; {advice}",
         block.coordinates,
-        if want == Want::Load {
+        if access_kind == AccessKind::Load {
             "reads"
         } else {
             "writes"

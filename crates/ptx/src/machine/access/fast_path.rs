@@ -9,7 +9,7 @@ use super::super::pattern::{Chunk, Pattern, Shape};
 use super::super::traffic::MemoryPath;
 use super::super::warp::{FULL, Warp};
 use super::global::global_path;
-use super::{Want, Words, collect, deliver, load_groups, read_element, write_element};
+use super::{AccessKind, Words, collect, deliver, load_groups, read_element, write_element};
 use crate::code::{File, MemSpace, MemoryOp};
 use crate::simd::VectorOps;
 use crate::sync::{Accessor, Reading};
@@ -32,7 +32,7 @@ pub(crate) fn access<F: VectorOps>(
     exec: &mut Exec<'_>,
     block: &mut Shared,
     warp: &mut Warp,
-    want: Want,
+    access_kind: AccessKind,
     mask: u32,
     at: AccessSite,
 ) -> bool {
@@ -40,11 +40,11 @@ pub(crate) fn access<F: VectorOps>(
     if mask != FULL || warp.tainted || op.ordered {
         return false;
     }
-    match (op.space, want) {
-        (MemSpace::Global | MemSpace::Const, Want::Load) => load_global::<F>(exec, warp, at),
-        (MemSpace::Global, Want::Store) => store_global::<F>(exec, warp, at),
-        (MemSpace::Shared, Want::Load) => load_shared::<F>(exec, block, warp, at),
-        (MemSpace::Shared, Want::Store) => store_shared::<F>(exec, block, warp, at),
+    match (op.space, access_kind) {
+        (MemSpace::Global | MemSpace::Const, AccessKind::Load) => load_global::<F>(exec, warp, at),
+        (MemSpace::Global, AccessKind::Store) => store_global::<F>(exec, warp, at),
+        (MemSpace::Shared, AccessKind::Load) => load_shared::<F>(exec, block, warp, at),
+        (MemSpace::Shared, AccessKind::Store) => store_shared::<F>(exec, block, warp, at),
         _ => false,
     }
 }
@@ -249,7 +249,14 @@ pub(crate) fn load_shared<F: VectorOps>(
         };
         if let Some(conflict) = shadow.read(&reading, by) {
             let offset = first.wrapping_add(pattern.relative[conflict.lane]) as u32;
-            exec.shared_race(conflict, at.pc, (offset, bytes), Want::Load, block, warp);
+            exec.shared_race(
+                conflict,
+                at.pc,
+                (offset, bytes),
+                AccessKind::Load,
+                block,
+                warp,
+            );
         }
     }
     load_groups::check_followers(exec, block, warp, at, first);

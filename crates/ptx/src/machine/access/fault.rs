@@ -4,7 +4,7 @@ use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal};
 use super::super::warp::Warp;
 use super::global::access_at;
-use super::{Request, Want, lanes};
+use super::{AccessKind, Request, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::report::{Access, FindingKind, Space};
 
@@ -25,7 +25,15 @@ pub(crate) fn outside_global(
     let address = request.list[lane];
     let access = nearest_access(exec, address, bytes);
     if address >= NULL_PAGE {
-        return out_of_bounds(exec, block, warp, lane, access, request.want, request.pc);
+        return out_of_bounds(
+            exec,
+            block,
+            warp,
+            lane,
+            access,
+            request.access_kind,
+            request.pc,
+        );
     }
     let message = format!(
         "thread {:?} uses address {address:#x} at {}: a null pointer, or an integer that is none",
@@ -86,12 +94,12 @@ pub(crate) fn out_of_bounds(
     warp: &Warp,
     lane: usize,
     access: Access,
-    want: Want,
+    access_kind: AccessKind,
     pc: u32,
 ) -> Result<(), Fatal> {
-    let (kind, does) = match want {
-        Want::Load => (FindingKind::OutOfBoundsRead, "reads"),
-        Want::Store | Want::Atomic => (FindingKind::OutOfBoundsWrite, "writes"),
+    let (kind, does) = match access_kind {
+        AccessKind::Load => (FindingKind::OutOfBoundsRead, "reads"),
+        AccessKind::Store | AccessKind::Atomic => (FindingKind::OutOfBoundsWrite, "writes"),
     };
     let size = access
         .buffer_bytes

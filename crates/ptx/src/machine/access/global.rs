@@ -8,8 +8,8 @@ use super::super::traffic::MemoryPath;
 use super::super::warp::Warp;
 use super::between::Reads;
 use super::{
-    Offsets, Request, Want, Words, atomic, atomic_poison, beside, between, collect, fault, lanes,
-    load_part, offsets_at, poison_loaded, write_element,
+    AccessKind, Offsets, Request, Words, atomic, atomic_poison, beside, between, collect, fault,
+    lanes, load_part, offsets_at, poison_loaded, write_element,
 };
 use crate::code::{MemSpace, MemoryOp, Reach};
 use crate::report::{Access, FindingKind, Space};
@@ -61,15 +61,15 @@ pub(super) fn access(
     let allocation = &*track.allocation;
     let from = first - allocation.base();
     let offsets = offsets_at(from, &pattern.relative);
-    let touched = if request.want == Want::Load {
+    let touched = if request.access_kind == AccessKind::Load {
         &track.read
     } else {
         &track.written
     };
-    if request.want == Want::Load || !allocation.read_only() {
+    if request.access_kind == AccessKind::Load || !allocation.read_only() {
         pattern.mark_sectors(touched, from, bytes);
     }
-    if request.want == Want::Load {
+    if request.access_kind == AccessKind::Load {
         if op.read_only_path {
             between::reads_apart(exec, block, warp, request, track, &offsets);
         }
@@ -79,7 +79,7 @@ pub(super) fn access(
         if track.notices_reads() && exec.compares_blocks() {
             let reads = Reads::of(exec, request);
             between::reads(exec, block, warp, reads, track, &offsets);
-            let reads = (Want::Load, reads);
+            let reads = (AccessKind::Load, reads);
             beside::others(exec, block, warp, reads, track, &offsets, |_, _| true);
         }
         for part in 0..op.count {
@@ -93,10 +93,10 @@ pub(super) fn access(
     if allocation.read_only() {
         return fault::read_only(exec, block, warp, request);
     }
-    if request.want == Want::Store {
+    if request.access_kind == AccessKind::Store {
         // A release publishes its own store as well.
         if exec.compares_blocks() {
-            let writes = (Want::Store, Reads::of(exec, request));
+            let writes = (AccessKind::Store, Reads::of(exec, request));
             let changes = |exec: &Exec<'_>, lane| {
                 between::changes(exec, warp, request, track, &offsets, lane)
             };

@@ -10,7 +10,7 @@ use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::between::{changes, races, words};
 use super::global::access_at;
-use super::{Offsets, Request, Want, lanes};
+use super::{AccessKind, Offsets, Request, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::report::{FindingKind, Party};
 use crate::sync::{Accessor, Mark, Moment};
@@ -84,7 +84,7 @@ pub(super) fn reads(
             exec,
             block,
             warp,
-            (Want::Load, pc, lane),
+            (AccessKind::Load, pc, lane),
             (track, offsets[lane], bytes),
             other,
         );
@@ -152,7 +152,7 @@ pub(super) fn writes(
             exec,
             block,
             warp,
-            (request.want, request.pc, lane),
+            (request.access_kind, request.pc, lane),
             (track, offsets[lane], bytes),
             other,
         );
@@ -165,7 +165,7 @@ pub(super) fn race(
     exec: &mut Exec<'_>,
     block: &Shared,
     warp: &Warp,
-    (want, pc, lane): (Want, u32, usize),
+    (access_kind, pc, lane): (AccessKind, u32, usize),
     (track, offset, bytes): (&Track, u64, u32),
     other: Other,
 ) {
@@ -179,7 +179,7 @@ pub(super) fn race(
         "thread {:?} {} byte {} of {} at {}, which thread {thread:?} of the same block {} at {}, with no barrier between: \
          __syncthreads() orders device memory for the threads of a block",
         exec.thread_of(warp, lane),
-        if want == Want::Load {
+        if access_kind == AccessKind::Load {
             "reads"
         } else {
             "writes"

@@ -9,8 +9,8 @@ use super::super::poison::poisoned_bytes;
 use super::super::warp::{FULL, Warp};
 use super::strength::{self, Pair};
 use super::{
-    Offsets, Request, Want, atomic, atomic_poison, collect, fault, holds_stored_values, lanes,
-    load_part, offsets_at, poison_loaded, read_element, write_element,
+    AccessKind, Offsets, Request, atomic, atomic_poison, collect, fault, holds_stored_values,
+    lanes, load_part, offsets_at, poison_loaded, read_element, write_element,
 };
 use crate::code::{MemoryOp, Op, SharedRange};
 use crate::report::{Access, Space};
@@ -28,7 +28,7 @@ pub(super) fn access(
     let op = &launch.program.memory[x];
     let bytes = op.bytes();
     let pattern = &mut exec.patterns[x];
-    let way = request.want.shared_path();
+    let way = request.access_kind.shared_path();
     let first = pattern.observe(mask, request.list, bytes);
     let low = (first as i64).wrapping_add(pattern.low);
     let high = (first as i64).wrapping_add(pattern.high);
@@ -47,8 +47,8 @@ pub(super) fn access(
         pc,
     };
     let range = (low as u32, high as u32 + bytes);
-    match request.want {
-        Want::Load => {
+    match request.access_kind {
+        AccessKind::Load => {
             if let (Some(shadow), true) = (&mut block.shadow, op.ordered) {
                 let mut found = None;
                 for lane in lanes(mask) {
@@ -59,7 +59,7 @@ pub(super) fn access(
                 }
                 if let Some(conflict) = found {
                     let place = (offsets[conflict.lane] as u32, bytes);
-                    exec.shared_race(conflict, pc, place, Want::Load, block, warp);
+                    exec.shared_race(conflict, pc, place, AccessKind::Load, block, warp);
                 }
             } else if let Some(shadow) = &mut block.shadow {
                 let reading = Reading {
@@ -76,7 +76,7 @@ pub(super) fn access(
                 };
                 if let Some(conflict) = shadow.read(&reading, by) {
                     let place = (offsets[conflict.lane] as u32, bytes);
-                    exec.shared_race(conflict, pc, place, Want::Load, block, warp);
+                    exec.shared_race(conflict, pc, place, AccessKind::Load, block, warp);
                 }
             }
             let words = Cell::from_mut(&mut block.words[..]).as_slice_of_cells();
@@ -87,8 +87,8 @@ pub(super) fn access(
                 load_poison(exec, block, warp, op, &offsets, shape, mask, pc);
             }
         }
-        Want::Store => store(exec, block, warp, op, &offsets, mask, shape, range, by),
-        Want::Atomic => {
+        AccessKind::Store => store(exec, block, warp, op, &offsets, mask, shape, range, by),
+        AccessKind::Atomic => {
             let mut conflict = None;
             if let Some(shadow) = &mut block.shadow {
                 shadow.before_write(range.0, range.1);
@@ -104,7 +104,7 @@ pub(super) fn access(
             }
             if let Some(conflict) = conflict {
                 let place = (offsets[conflict.lane] as u32, op.element);
-                exec.shared_race(conflict, pc, place, Want::Atomic, block, warp);
+                exec.shared_race(conflict, pc, place, AccessKind::Atomic, block, warp);
             }
             let bad = lanes(mask)
                 .filter(|lane| !block.is_valid(offsets[*lane] as u32, op.element))
@@ -234,7 +234,7 @@ fn store(
         }
         if let Some(conflict) = conflict {
             let place = (offsets[conflict.lane] as u32, op.bytes());
-            exec.shared_race(conflict, by.pc, place, Want::Store, block, warp);
+            exec.shared_race(conflict, by.pc, place, AccessKind::Store, block, warp);
         }
     } else if let Some(shadow) = &mut block.shadow {
         watch = true;
@@ -275,7 +275,7 @@ fn store(
         }
         if let Some(conflict) = conflict {
             let place = ((offsets[conflict.lane] + step) as u32, op.element);
-            exec.shared_race(conflict, by.pc, place, Want::Store, block, warp);
+            exec.shared_race(conflict, by.pc, place, AccessKind::Store, block, warp);
         }
         let (poisoned, origin) = if warp.tainted {
             let (lanes, origin) = warp.poison.get(register);
@@ -324,7 +324,15 @@ fn outside(
     };
     let lane = lanes(request.mask).find(is_outside).unwrap_or(0);
     let access = outside_access(exec, block, range, request.list[lane], bytes);
-    fault::out_of_bounds(exec, block, warp, lane, access, request.want, request.pc)
+    fault::out_of_bounds(
+        exec,
+        block,
+        warp,
+        lane,
+        access,
+        request.access_kind,
+        request.pc,
+    )
 }
 
 /// An access outside the part of shared memory that it may touch, which is named if it is one of several variables.

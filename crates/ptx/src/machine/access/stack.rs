@@ -7,7 +7,7 @@ use super::super::exec::{Exec, Fatal};
 use super::super::poison::poisoned_bytes;
 use super::super::warp::Warp;
 use super::{
-    Request, Want, Words, collect, deliver, fault, lanes, poison_loaded, read_element,
+    AccessKind, Request, Words, collect, deliver, fault, lanes, poison_loaded, read_element,
     write_element,
 };
 use crate::check::position_text;
@@ -65,7 +65,7 @@ pub(super) fn local(
 ) -> Result<(), Fatal> {
     let Request {
         x,
-        want,
+        access_kind,
         mask,
         list,
         pc,
@@ -74,7 +74,7 @@ pub(super) fn local(
     let bytes = op.element * op.count;
     let size = u64::from(exec.launch.program.stack_bytes());
     if let Some((lane, access)) = outside(request, bytes, size, Space::Local) {
-        return fault::out_of_bounds(exec, block, warp, lane, access, want, pc);
+        return fault::out_of_bounds(exec, block, warp, lane, access, access_kind, pc);
     }
     if lanes(mask).any(|lane| list[lane] & u64::from(bytes - 1) != 0) {
         return fault::misaligned(exec, block, warp, request, Space::Local);
@@ -104,7 +104,7 @@ pub(super) fn local(
             };
             let valid = &mut warp.local_valid[at as usize..(at + u64::from(op.element)) as usize];
             let bit = 1 << lane;
-            if want == Want::Load {
+            if access_kind == AccessKind::Load {
                 invalid[lane] = (0..)
                     .zip(valid.iter())
                     .filter(|(_, lanes)| *lanes & bit == 0)
@@ -122,13 +122,13 @@ pub(super) fn local(
                 words: Cell::from_mut(&mut warp.local[..]).as_slice_of_cells(),
                 lane,
             };
-            if want == Want::Load {
+            if access_kind == AccessKind::Load {
                 values[lane] = read_element(&column, at, op.element);
             } else {
                 write_element(&column, at, op.element, value);
             }
         }
-        if want == Want::Load {
+        if access_kind == AccessKind::Load {
             deliver(warp, op, register, mask, &values);
             let bad = lanes(mask)
                 .filter(|lane| invalid[*lane] != 0)
@@ -157,10 +157,10 @@ pub(super) fn local(
 fn whole_words_at_one_address(warp: &mut Warp, op: &MemoryOp, request: &Request<'_>) -> bool {
     let Request { mask, list, .. } = *request;
     let at = list[mask.trailing_zeros() as usize & 31];
-    let store = request.want == Want::Store;
+    let store = request.access_kind == AccessKind::Store;
     let covered = at as usize..(at + u64::from(op.element * op.count)) as usize;
     if warp.tainted
-        || request.want == Want::Atomic
+        || request.access_kind == AccessKind::Atomic
         || op.element < 4
         || lanes(mask).any(|lane| list[lane] != at)
         || !store
@@ -225,7 +225,7 @@ pub(crate) fn copy_on_stack(
                 buffer_bytes: Some(size),
                 bytes: copy.bytes,
             };
-            return fault::out_of_bounds(exec, block, warp, lane, access, Want::Store, pc);
+            return fault::out_of_bounds(exec, block, warp, lane, access, AccessKind::Store, pc);
         }
         let bit = 1u32 << lane;
         for i in 0..u64::from(copy.bytes) {
@@ -252,7 +252,7 @@ pub(super) fn parameter(
 ) -> Result<(), Fatal> {
     let Request {
         x,
-        want,
+        access_kind,
         mask,
         list,
         pc,
@@ -261,9 +261,9 @@ pub(super) fn parameter(
     let bytes = op.element * op.count;
     let params = exec.launch.params;
     if let Some((lane, access)) = outside(request, bytes, params.len() as u64, Space::Parameter) {
-        return fault::out_of_bounds(exec, block, warp, lane, access, want, pc);
+        return fault::out_of_bounds(exec, block, warp, lane, access, access_kind, pc);
     }
-    if want != Want::Load {
+    if access_kind != AccessKind::Load {
         let lane = mask.trailing_zeros() as usize & 31;
         let message = format!(
             "the kernel's parameters are read-only, and {} writes to them",

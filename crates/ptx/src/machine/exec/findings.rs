@@ -2,7 +2,7 @@
 
 use super::{Exec, Fatal};
 use crate::check::{Observation, buffer_name, outcome_of, position_text};
-use crate::machine::access::Want;
+use crate::machine::access::AccessKind;
 use crate::machine::block::Shared;
 use crate::machine::warp::Warp;
 use crate::report::{Access, FindingKind, Party, Space};
@@ -96,11 +96,11 @@ impl Exec<'_> {
         conflict: crate::sync::Conflict,
         pc: u32,
         place: (u32, u32),
-        want: Want,
+        access_kind: AccessKind,
         block: &Shared,
         warp: &Warp,
     ) {
-        if conflict.in_flight && want == Want::Load {
+        if conflict.in_flight && access_kind == AccessKind::Load {
             let other = (pc, conflict.other_pc);
             return self.unawaited_copy((conflict.lane, place.0, place.1), other, block, warp);
         }
@@ -114,7 +114,7 @@ impl Exec<'_> {
             return;
         }
         let access = self.shared_access(place.0, place.1);
-        let does = if want == Want::Load {
+        let does = if access_kind == AccessKind::Load {
             "reads"
         } else {
             "writes"

@@ -107,13 +107,13 @@ impl Track {
 
     /// Marks the sectors of a byte range.
     #[inline(always)]
-    pub(crate) fn touch(bits: &[AtomicU32], offset: u64, bytes: u64) {
-        Self::touch_sectors(bits, offset / 32, (offset + bytes - 1) / 32);
+    pub(crate) fn mark_bytes(bits: &[AtomicU32], offset: u64, bytes: u64) {
+        Self::mark_sectors(bits, offset / 32, (offset + bytes - 1) / 32);
     }
 
     /// Marks the sectors from `sector` to `last`.
     #[inline(always)]
-    pub(crate) fn touch_sectors(bits: &[AtomicU32], mut sector: u64, last: u64) {
+    pub(crate) fn mark_sectors(bits: &[AtomicU32], mut sector: u64, last: u64) {
         while sector <= last {
             let cell = &bits[(sector / 32) as usize];
             let shift = sector % 32;

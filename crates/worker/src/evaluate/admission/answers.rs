@@ -177,7 +177,7 @@ impl Examiner<'_> {
         let mut undeclared = BTreeSet::new();
         let rounds = (0..STRUCK).map(|round| self.passes().sensitivity_checks_of(round));
         for check in rounds.collect::<Result<Vec<_>, _>>()?.concat() {
-            let Some((input, at)) = check.struck() else {
+            let Some((input, at)) = check.changed_element() else {
                 continue;
             };
             let mut original = check.clone();

@@ -21,21 +21,21 @@ pub(super) fn check(
     made: &[NumberedPass<'_>],
     inputs: &ExaminationInputs<'_>,
 ) -> Result<(), StageStop> {
-    for struck in made {
-        let Some((input, at)) = struck.pass.struck() else {
+    for changed in made {
+        let Some((input, at)) = changed.pass.changed_element() else {
             continue;
         };
         let original = made.iter().find(|other| {
-            let mut same = struck.pass.inputs();
+            let mut same = changed.pass.inputs();
             same.3 = None;
             other.pass.inputs() == same
         });
         let Some(original) = original else { continue };
-        let folders = [original, struck].map(|numbered| numbered.save.as_ref());
+        let folders = [original, changed].map(|numbered| numbered.save.as_ref());
         let [Some(before), Some(after)] = folders else {
             continue;
         };
-        let tensors = &struck.pass.tensors;
+        let tensors = &changed.pass.tensors;
         let source = tensors.iter().find(|tensor| tensor.name == input);
         let index = source.map(|tensor| judge::unravel_index(at, &tensor.extents));
         let index = index.unwrap_or_default();
@@ -58,13 +58,13 @@ pub(super) fn check(
             let verdict = judge::judge_dependence(
                 &input,
                 tensor,
-                &struck.pass.case,
+                &changed.pass.case,
                 &reached,
                 [&before, &after],
                 &context.task.tolerance,
             );
             if let Some(verdict) = verdict {
-                return Err(StageStop::rejected(verdict, struck.pass.family));
+                return Err(StageStop::rejected(verdict, changed.pass.family));
             }
         }
     }

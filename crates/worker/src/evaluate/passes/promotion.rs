@@ -60,7 +60,7 @@ impl Passes<'_> {
                 let drawn = self.seed(&["last element", &case.name, &tensor.name, &axis_name]);
                 let mut changed = original.clone();
                 changed.tensors[number].alteration =
-                    Some(Alteration::Struck(last_along(tensor, axis, drawn)));
+                    Some(Alteration::ElementReplaced(last_along(tensor, axis, drawn)));
                 passes.push(changed);
             }
         }
