@@ -35,6 +35,61 @@ pub(crate) enum Class {
     Other,
 }
 
+impl Class {
+    /// All classes, in the order of their numbers.
+    pub(crate) const ALL: [Self; Self::Other as usize + 1] = [
+        Self::Fp32,
+        Self::Fp16,
+        Self::Fp64,
+        Self::Integer,
+        Self::DivisionU32,
+        Self::DivisionS32,
+        Self::DivisionU64,
+        Self::DivisionS64,
+        Self::Special,
+        Self::Conversion,
+        Self::WideConversion,
+        Self::Move,
+        Self::LoadGlobal,
+        Self::StoreGlobal,
+        Self::LoadShared,
+        Self::StoreShared,
+        Self::Local,
+        Self::Constant,
+        Self::AtomicGlobal,
+        Self::AtomicShared,
+        Self::AsyncCopy,
+        Self::Tensor,
+        Self::Warp,
+        Self::Branch,
+        Self::Barrier,
+        Self::Other,
+    ];
+
+    /// Returns true if instructions of the class compute on registers only: they access no memory, and are neither
+    /// tensor instructions nor divisions of 64 bits, which have counters of their own.
+    #[inline(always)]
+    pub(crate) fn is_arithmetic(self) -> bool {
+        use Class::{
+            Branch, Conversion, DivisionS32, DivisionU32, Fp16, Fp32, Fp64, Integer, Move, Special,
+            WideConversion,
+        };
+        matches!(
+            self,
+            Fp32 | Fp16
+                | Fp64
+                | Integer
+                | DivisionU32
+                | DivisionS32
+                | Special
+                | Conversion
+                | WideConversion
+                | Move
+                | Branch
+        )
+    }
+}
+
 /// Comparisons; the numbers stand in `x` of the `Setp` opcodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compare {

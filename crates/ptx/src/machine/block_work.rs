@@ -9,13 +9,21 @@ use crate::code::{Class, Op};
 use crate::report::BlockWork;
 
 /// Charges a block with the work that this host thread has executed since the last call.
+///
+/// The program is read once for each block, which may have executed little of it, so that most instructions are only
+/// added to the sum of their class.
 pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
     load_groups::settle(exec);
     let program = exec.launch.program;
     let mut now = BlockWork::default();
+    let mut issued = [0_u64; Class::ALL.len()];
     for (pc, warps) in exec.counts.warps().enumerate() {
         let class = program.class[pc];
-        expansion::charge(&mut now.classes, class, warps);
+        let sum = &mut issued[class as usize];
+        *sum = sum.wrapping_add(warps);
+        if class.is_arithmetic() {
+            continue;
+        }
         expansion::charge_long_division(&mut now.classes, class, exec.long_divisions[pc].get());
         let moved = &exec.moved[pc];
         now.sectors = now.sectors.wrapping_add(moved.sectors);
@@ -31,6 +39,9 @@ pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
             let macs = program.tensor[inst.x as usize].kind.macs();
             now.tensor_macs = now.tensor_macs.wrapping_add(warps.wrapping_mul(macs));
         }
+    }
+    for (class, warps) in Class::ALL.into_iter().zip(issued) {
+        expansion::charge(&mut now.classes, class, warps);
     }
     let mut since = now.clone();
     since.combine(&exec.accounted, u64::wrapping_sub);
@@ -87,6 +98,12 @@ impl BlocksByTraffic {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn classes_stand_at_their_numbers() {
+        let numbers = Class::ALL.map(|class| class as usize);
+        assert!(numbers.into_iter().eq(0..Class::ALL.len()));
+    }
 
     #[test]
     fn blocks_without_a_share_of_the_traffic_do_not_count() {

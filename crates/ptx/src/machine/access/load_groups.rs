@@ -64,6 +64,9 @@ impl Default for GroupState {
 impl GroupState {
     /// Adds the followers' traffic to the totals per instruction.
     fn settle(&mut self, group: &Group, moved: &mut [Traffic]) {
+        if self.passes == 0 {
+            return;
+        }
         let all = self.moved.times(self.passes);
         for (pc, _) in &group.followers {
             moved[*pc as usize].add(&all);
