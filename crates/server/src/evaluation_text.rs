@@ -14,7 +14,7 @@ use domain::tools::sanitize::{Sanitizers, Status};
 use domain::verdict::{Severity, Verdict};
 
 use crate::controls::control;
-use crate::terminal::{columns, labelled_time, line, plain, time};
+use crate::terminal::{columns, counted, labelled_time, line, plain, time};
 
 /// The most findings and diagnostics shown.
 const MAX_SHOWN: usize = 5;
@@ -483,10 +483,10 @@ pub fn spent(run: &RunView) -> Option<String> {
     }
     let names = run.models.iter().map(|model| plain(&model.name));
     let mut text = format!(
-        "models {}: {} replies, {} tokens, {}",
+        "models {}: {}, {}, {}",
         names.collect::<Vec<_>>().join(", "),
-        spend.calls,
-        spend.usage.total(),
+        counted(spend.calls, "reply", "replies"),
+        counted(spend.usage.total(), "token", "tokens"),
         spend.dollars,
     );
     if spend.unpriced_calls > 0 {
@@ -495,14 +495,9 @@ pub fn spent(run: &RunView) -> Option<String> {
     if spend.interrupted_calls > 0 {
         let _infallible = write!(
             text,
-            "; {} {} interrupted, charged with at most {} tokens, {}",
-            spend.interrupted_calls,
-            if spend.interrupted_calls == 1 {
-                "request"
-            } else {
-                "requests"
-            },
-            spend.interrupted_tokens,
+            "; {} interrupted, charged with at most {}, {}",
+            counted(spend.interrupted_calls, "request", "requests"),
+            counted(spend.interrupted_tokens, "token", "tokens"),
             spend.interrupted_dollars,
         );
     }

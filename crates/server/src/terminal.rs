@@ -21,6 +21,12 @@ pub fn line(text: &str, width: usize) -> String {
     cut
 }
 
+/// A number with the noun that it counts: `1 reply`, `2 replies`.
+pub fn counted(count: u64, one: &str, many: &str) -> String {
+    let noun = if count == 1 { one } else { many };
+    format!("{count} {noun}")
+}
+
 /// A time with the unit that suits it, from microseconds.
 pub fn time(us: f64) -> String {
     if us >= 1e6 {
@@ -67,6 +73,12 @@ pub fn columns(rows: &[Vec<String>], indent: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_noun_is_plural_unless_one_is_counted() {
+        let told = [0, 1, 2].map(|count| counted(count, "reply", "replies"));
+        assert_eq!(told, ["0 replies", "1 reply", "2 replies"]);
+    }
 
     #[test]
     fn escape_sequences_and_reversals_do_not_reach_the_terminal() {

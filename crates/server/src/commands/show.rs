@@ -12,7 +12,7 @@ use crate::cli::ShowArgs;
 use crate::client::Client;
 use crate::evaluation_text;
 use crate::outcome::{Ending, Failure, Outcome};
-use crate::terminal::plain;
+use crate::terminal::{counted, plain};
 use crate::tree;
 
 /// Width of the lineage where the terminal's is not known, characters.
@@ -69,9 +69,9 @@ pub(super) async fn report(client: &Client, run: &RunView) -> Result<String, Fai
         .collect();
     let _infallible = writeln!(
         text,
-        "{} of {} trials; {}\n",
+        "{} of {}; {}\n",
         run.trials,
-        run.budget.trials,
+        counted(u64::from(run.budget.trials), "trial", "trials"),
         verdicts.join(", ")
     );
     if let Some(spent) = evaluation_text::spent(run) {
