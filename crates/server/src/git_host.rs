@@ -416,7 +416,7 @@ impl GitHost {
             return serde_json::from_slice(&bytes)
                 .map_err(|_| HostError::Answer("answer of its API"));
         }
-        let message = said(&bytes);
+        let message = refusal_text(&bytes);
         Err(match status {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => HostError::Denied {
                 doing,
@@ -448,7 +448,7 @@ impl GitHost {
 }
 
 /// The words of a host's refusal, after a colon: `message` with the messages of `errors`, or `error`.
-fn said(body: &[u8]) -> String {
+fn refusal_text(body: &[u8]) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(body) else {
         return String::new();
     };

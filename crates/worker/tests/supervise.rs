@@ -74,11 +74,11 @@ fn plays_the_child_when_started_as_one() {
         Ok("hang") => wait_for_the_end(),
         _ => frame(&mut socket, b""),
     }
-    let job = hear(&mut socket);
+    let job = receive_job(&mut socket);
     play(job, &mut socket);
 }
 
-fn hear(socket: &mut UnixStream) -> Envelope<Act> {
+fn receive_job(socket: &mut UnixStream) -> Envelope<Act> {
     let mut header = [0; 4];
     socket.read_exact(&mut header).unwrap();
     let mut job = vec![0; u32::from_le_bytes(header) as usize];
@@ -92,7 +92,7 @@ fn play(job: Envelope<Act>, socket: &mut UnixStream) {
         Act::Echo(text) => answer(socket, &nonce, &text),
         Act::EchoInTurn(text) => {
             answer(socket, &nonce, &text);
-            play(hear(socket), socket);
+            play(receive_job(socket), socket);
         }
         Act::Environment => {
             let names = std::env::vars().map(|(name, _)| name).collect::<Vec<_>>();

@@ -167,7 +167,7 @@ impl Worktree {
             content,
         };
         opened.committed = opened.at(tip)?;
-        opened.is_free()?;
+        opened.ensure_committable()?;
         Ok(opened)
     }
 
@@ -207,7 +207,7 @@ impl Worktree {
     /// # Errors
     /// See [`WorktreeError`]; then the branch has not moved.
     pub fn keep(&self, message: &str) -> Result<StepCommits, WorktreeError> {
-        self.is_unchanged()?;
+        self.ensure_unchanged()?;
         let blob = self.blob(&self.content)?;
         let made = self.commit(self.tip, blob, message)?;
         self.advance(made)?;
@@ -230,7 +230,7 @@ impl Worktree {
         message: &str,
         revert_message: impl FnOnce(&str) -> String,
     ) -> Result<StepCommits, WorktreeError> {
-        self.is_unchanged()?;
+        self.ensure_unchanged()?;
         let nothing = || WorktreeError::NothingBefore(self.path.clone());
         let own = self.blob(&self.content)?;
         let before = if self.is_changed() {
@@ -246,7 +246,7 @@ impl Worktree {
         let back = self.commit(given_up, before, &revert_message(&given_up.to_string()))?;
         self.advance(back)?;
         // From here on the attempt is in the history, and only an unchanged file is replaced.
-        self.is_unchanged()?;
+        self.ensure_unchanged()?;
         let text = self
             .repository
             .find_blob(before)
@@ -298,8 +298,9 @@ impl Worktree {
         }
     }
 
-    /// Fails if git is in the middle of something, or the file is not to be committed.
-    fn is_free(&self) -> Result<(), WorktreeError> {
+    /// Checks that git is in no unfinished operation, such as a merge, and that the file is neither ignored nor staged
+    /// with other content.
+    fn ensure_committable(&self) -> Result<(), WorktreeError> {
         let state = self.repository.state();
         if state != RepositoryState::Clean {
             return Err(WorktreeError::Underway {
@@ -327,9 +328,9 @@ impl Worktree {
         Ok(())
     }
 
-    /// Fails if file or branch are not as they were.
-    fn is_unchanged(&self) -> Result<(), WorktreeError> {
-        self.is_free()?;
+    /// Checks that the file still has the content that was evaluated, and that it can be committed.
+    fn ensure_unchanged(&self) -> Result<(), WorktreeError> {
+        self.ensure_committable()?;
         let file = self.folder.join(&self.path);
         let now = fs::read(&file).map_err(io("read", &file))?;
         if now == self.content {

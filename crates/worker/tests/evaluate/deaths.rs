@@ -94,7 +94,7 @@ fn evaluation(evaluator: &Evaluator) -> Result<Evaluation, String> {
         .map_err(|fault| fault.to_string())
 }
 
-fn is_accepted(evaluator: &Evaluator) -> Result<(), String> {
+fn ensure_accepted(evaluator: &Evaluator) -> Result<(), String> {
     let verdict = evaluation(evaluator)?.verdict;
     let accepted = verdict.kind() == VerdictKind::Accepted;
     accepted.then_some(()).ok_or_else(|| verdict.to_string())
@@ -103,13 +103,13 @@ fn is_accepted(evaluator: &Evaluator) -> Result<(), String> {
 #[test]
 fn a_dead_executor_is_replaced_by_a_second_one() {
     let Some(lab) = lab() else { return };
-    sweep_deaths(&lab, Role::Run, is_accepted);
+    sweep_deaths(&lab, Role::Run, ensure_accepted);
 }
 
 #[test]
 fn a_dead_comparer_of_outputs_is_replaced_by_a_second_one() {
     let Some(lab) = lab() else { return };
-    sweep_deaths(&lab, Role::Verify, is_accepted);
+    sweep_deaths(&lab, Role::Verify, ensure_accepted);
 }
 
 #[test]

@@ -162,8 +162,8 @@ impl Lab {
     }
 
     /// This lab's evaluator, except that the device is treated as one without proofs.
-    pub fn doubting(&self, doubt: RepeatPolicy) -> Evaluator {
-        let host = self.evaluator.host().clone().assumed_unproved(doubt);
+    pub fn treated_as_unproved(&self, repeats: RepeatPolicy) -> Evaluator {
+        let host = self.evaluator.host().clone().assumed_unproved(repeats);
         Evaluator::new(host.prescreened_by(self.prescreener())).unwrap()
     }
 

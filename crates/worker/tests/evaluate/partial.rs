@@ -32,7 +32,7 @@ fn fake(program: &str) -> PathBuf {
         .join(program)
 }
 
-fn look(lab: &Lab, request: &EvaluationRequest, depth: Depth) -> PartialEvaluation {
+fn evaluate_to(lab: &Lab, request: &EvaluationRequest, depth: Depth) -> PartialEvaluation {
     let cancellation = Cancellation::new().unwrap();
     lab.evaluator()
         .evaluate_partially(request, depth, |_| {}, &cancellation)
@@ -42,7 +42,7 @@ fn look(lab: &Lab, request: &EvaluationRequest, depth: Depth) -> PartialEvaluati
 #[test]
 fn a_build_runs_nothing_and_has_an_image_of_its_own() {
     let Some(lab) = lab() else { return };
-    let built = look(&lab, &baseline(), Depth::Build);
+    let built = evaluate_to(&lab, &baseline(), Depth::Build);
     assert!(built.against.is_none(), "{:?}", built.against);
     let image = built.image.unwrap();
     assert!(image.cubin.is_file() && image.ptx.is_file());
@@ -51,7 +51,7 @@ fn a_build_runs_nothing_and_has_an_image_of_its_own() {
 
     let mut wrong = baseline();
     wrong.source = wrong.source.replace("__global__", "__nonsense__");
-    let wrong = look(&lab, &wrong, Depth::Build);
+    let wrong = evaluate_to(&lab, &wrong, Depth::Build);
     assert!(matches!(
         wrong.against,
         Some(Verdict::CompileRejected { .. })
@@ -62,7 +62,7 @@ fn a_build_runs_nothing_and_has_an_image_of_its_own() {
 #[test]
 fn a_right_kernel_is_tested_and_timed_beside_the_baseline() {
     let Some(lab) = lab() else { return };
-    let tested = look(&lab, &baseline(), Depth::Test);
+    let tested = evaluate_to(&lab, &baseline(), Depth::Test);
     assert!(tested.against.is_none(), "{:?}", tested.against);
     assert!(tested.checks.len() > 20 && tested.checks.iter().all(|check| check.passed));
 

@@ -77,7 +77,7 @@ fn cut(evaluation: &Evaluation) -> Option<&str> {
 #[test]
 fn a_broken_rule_is_found_before_the_device_is_touched() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     // Reads memory that was never written, and is right whatever it holds.
     let lucky = beginning_with(
         "__shared__ volatile float stale[256]; if (stale[threadIdx.x] == 12345.0f) return;",
@@ -154,7 +154,7 @@ fn a_write_to_an_input_is_found_before_the_device_is_touched() {
         "= sum;",
         "= sum; if (M == 1) const_cast<float*>(a)[0] = 7.0f;",
     );
-    let evaluation = evaluate(&lab.doubting(DOUBT), &request(&writing));
+    let evaluation = evaluate(&lab.treated_as_unproved(DOUBT), &request(&writing));
     let verdict = &evaluation.verdict;
     assert_eq!(verdict.kind(), VerdictKind::InputMutated, "{verdict}");
     assert_eq!(stages(&evaluation).last(), Some(&STAGE));
@@ -166,7 +166,7 @@ fn a_write_to_an_input_is_found_before_the_device_is_touched() {
 #[test]
 fn a_replay_is_pre_screened_too() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     let evaluation = evaluate(&doubting, &request(&adversary("b18-missing-barrier.cu")));
     let data = doubting.host().data();
     let found = Evidence::open(data, evaluation.evidence.unwrap()).unwrap();
@@ -198,7 +198,7 @@ fn a_partial_evaluation_has_the_pre_screen_and_why_it_was_cut_short() {
             .evaluate_partially(&request, Depth::Test, |_| {}, &cancellation)
             .unwrap()
     };
-    let whole = look(&lab.doubting(DOUBT));
+    let whole = look(&lab.treated_as_unproved(DOUBT));
     let made = whole.prescreen.expect("a pre-screen was made");
     assert_eq!(made.executions.len(), made.planned as usize);
     assert_eq!(whole.not_run, []);
@@ -216,7 +216,7 @@ fn a_partial_evaluation_has_the_pre_screen_and_why_it_was_cut_short() {
 #[test]
 fn correct_candidates_pass_and_the_record_lists_the_executions() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     let mut asked = request(&honest());
     let mut planned = Vec::new();
     for stage in [EvaluationStage::Search, EvaluationStage::Confirmation] {
@@ -247,7 +247,7 @@ fn correct_candidates_pass_and_the_record_lists_the_executions() {
 #[test]
 fn a_result_that_proves_nothing_is_left_to_the_device() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     for (name, source, expected, reason) in [
         (
             "a wrong answer",
@@ -361,7 +361,7 @@ fn a_machine_without_an_emulated_device_has_a_row_and_the_same_verdict() {
 #[test]
 fn a_device_can_judge_without_a_pre_screen() {
     let Some(lab) = lab() else { return };
-    let host = lab.doubting(DOUBT).host().clone().without_prescreen();
+    let host = lab.treated_as_unproved(DOUBT).host().clone().without_prescreen();
     let evaluator = Evaluator::new(host).unwrap();
     let evaluation = evaluate(&evaluator, &request(&adversary("b18-missing-barrier.cu")));
     assert_eq!(evaluation.verdict.kind(), VerdictKind::DataRace);
@@ -409,7 +409,7 @@ fn preflight_names_the_pre_screener() {
         checks.into_iter().find(|check| check.name == "prescreen")
     };
     assert_eq!(found(lab.evaluator()), None, "it needs nobody before it");
-    let check = found(&lab.doubting(DOUBT)).unwrap();
+    let check = found(&lab.treated_as_unproved(DOUBT)).unwrap();
     assert_eq!(check.status, Status::Pass);
     assert!(check.found.contains("L4"), "{}", check.found);
     let nobody = Prescreener {

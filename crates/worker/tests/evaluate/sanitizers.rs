@@ -86,7 +86,7 @@ fn a_promotion_uses_all_four_sanitizers_and_each_has_a_row() {
     let Some(lab) = Lab::with_sanitizer(&program) else {
         return;
     };
-    let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+    let found = evaluate(&lab.treated_as_unproved(DOUBT)).unwrap();
     assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
     let tools = rows(&found).iter().map(|row| row.tool).collect::<Vec<_>>();
     assert_eq!(tools, Tool::ALL);
@@ -101,7 +101,7 @@ fn a_promotion_uses_all_four_sanitizers_and_each_has_a_row() {
     let mut search = confirmation();
     search.stage = EvaluationStage::Search;
     let cancellation = Cancellation::new().unwrap();
-    let searched = lab.doubting(DOUBT).evaluate(&search, |_| {}, &cancellation);
+    let searched = lab.treated_as_unproved(DOUBT).evaluate(&search, |_| {}, &cancellation);
     assert_eq!(searched.unwrap().sanitizers, None);
     let own = evaluate(lab.evaluator()).unwrap();
     assert!(rows(&own).iter().all(|row| row.status == Status::Clean));
@@ -137,7 +137,7 @@ fn a_repeated_finding_is_a_verdict() {
         let Some(lab) = Lab::with_sanitizer(&program) else {
             return;
         };
-        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        let found = evaluate(&lab.treated_as_unproved(DOUBT)).unwrap();
         assert_eq!(found.verdict.kind(), expected, "{}", found.verdict);
         assert_eq!(found.verdict.line(), Some(9));
         let last = rows(&found).last().unwrap();
@@ -155,7 +155,7 @@ fn an_unrepeated_finding_or_one_against_the_baseline_is_no_verdict() {
     let Some(lab) = Lab::with_sanitizer(&program) else {
         return;
     };
-    match evaluate(&lab.doubting(DOUBT)) {
+    match evaluate(&lab.treated_as_unproved(DOUBT)) {
         Err(EvaluateError::Trouble(trouble)) => {
             assert!(trouble.0.contains("by racecheck"), "{trouble}");
         }
@@ -172,7 +172,7 @@ fn an_unrepeated_finding_or_one_against_the_baseline_is_no_verdict() {
         let folder = tempfile::tempdir().unwrap();
         let program = write_fake_sanitizer(folder.path(), Tool::Racecheck, heading, calls);
         let lab = Lab::with_sanitizer(&program).unwrap();
-        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        let found = evaluate(&lab.treated_as_unproved(DOUBT)).unwrap();
         assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
         let Status::NotRun { reason: why } = &rows(&found)[1].status else {
             panic!("{:?}", rows(&found));
@@ -201,7 +201,7 @@ fn a_missing_or_failing_tool_never_passes() {
         let Some(lab) = Lab::with_sanitizer(&program) else {
             return;
         };
-        let found = evaluate(&lab.doubting(DOUBT)).unwrap();
+        let found = evaluate(&lab.treated_as_unproved(DOUBT)).unwrap();
         assert_eq!(found.verdict.kind(), VerdictKind::Accepted);
         assert_eq!(rows(&found).len(), 4);
         for row in rows(&found) {
@@ -224,7 +224,7 @@ fn no_tool_examines_a_rejected_candidate() {
     let mut wrong = confirmation();
     wrong.source = wrong.source.replace("2.0f * sum", "2.001f * sum");
     let cancellation = Cancellation::new().unwrap();
-    let evaluator = lab.doubting(DOUBT);
+    let evaluator = lab.treated_as_unproved(DOUBT);
     let found = evaluator.evaluate(&wrong, |_| {}, &cancellation).unwrap();
     assert_ne!(found.verdict.kind(), VerdictKind::Accepted);
     assert_eq!(found.sanitizers, None);

@@ -44,7 +44,7 @@ fn parts(not_run: &[NotRun]) -> Vec<ProtocolPart> {
 #[test]
 fn disturbances_do_not_reject_a_correct_candidate() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     let usual = evaluate(lab.evaluator(), &request(honest())).unwrap();
     let disturbed = evaluate(&doubting, &request(honest())).unwrap();
     assert_eq!(disturbed.verdict.kind(), VerdictKind::Accepted);
@@ -93,7 +93,7 @@ fn a_search_does_not_show_inputs_of_its_gate() {
 #[test]
 fn a_short_index_is_rejected_on_a_large_tensor_unless_the_baseline_fails_too() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     // Indices of 19 bits. No condition on the shape alone tells of them.
     let short = honest()
         .replace("a[m * K + k]", "a[(m * K + k) & 0x7ffff]")
@@ -143,7 +143,7 @@ fn checks_left_out_of_a_promotion_have_rows() {
     );
     assert!(found.not_run.iter().all(|row| row.reason.len() > 20));
     // Three copies of a tensor of 2^31 elements do not fit the device.
-    let real = lab.doubting(RepeatPolicy {
+    let real = lab.treated_as_unproved(RepeatPolicy {
         max_repeats: 1,
         large_tensor_elements: 1 << 31,
     });
@@ -157,7 +157,7 @@ fn checks_left_out_of_a_promotion_have_rows() {
 #[test]
 fn a_write_to_a_read_only_input_is_input_mutated() {
     let Some(lab) = lab() else { return };
-    let doubting = lab.doubting(DOUBT);
+    let doubting = lab.treated_as_unproved(DOUBT);
     let from = "= sum;";
     let writing = honest().replace(
         from,

@@ -157,7 +157,7 @@ impl Work {
             .plan_iteration(&new, now)
             .await
             .map_err(Failure::infrastructure)?;
-        let state = self.tell_git(&new, id, number, &decided).await?;
+        let state = self.commit_decision(&new, id, number, &decided).await?;
         self.store
             .settle_iteration(id, &state)
             .await
@@ -219,7 +219,7 @@ impl Work {
     }
 
     /// Commits the kernel, or commits it and takes it back.
-    async fn tell_git(
+    async fn commit_decision(
         &self,
         new: &NewIteration,
         id: i64,
