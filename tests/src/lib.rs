@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use domain::api::{CandidateDetail, CandidatePage, CandidateSummary, RunRequest, RunView};
+use domain::api::{
+    CandidateDetail, CandidatePage, CandidateSummary, RunRequest, RunView, WorkerView,
+};
 use domain::id::{CandidateId, RunId};
 use domain::task::Bundle;
 use serde::de::DeserializeOwned;
@@ -235,8 +237,22 @@ impl Lab {
     /// # Errors
     /// As [`Lab::worker`].
     pub fn worker_with(&self, name: &str, environment: &[(&str, &str)]) -> Result<Process> {
-        let log = self.folder.path().join(format!("{name}.log"));
-        let data = self.folder.path().join(name);
+        self.worker_in(name, name, environment)
+    }
+
+    /// As [`Lab::worker_with`], with its data in another folder of the lab than the one of its name, as
+    /// a second worker of one host has.
+    ///
+    /// # Errors
+    /// As [`Lab::worker`].
+    pub fn worker_in(
+        &self,
+        folder: &str,
+        name: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
+        let log = self.folder.path().join(format!("{folder}.log"));
+        let data = self.folder.path().join(folder);
         let address = self.address()?;
         let words = [
             "worker",
@@ -283,6 +299,26 @@ impl Lab {
         Ok(())
     }
 
+    /// Waits until a worker evaluates a candidate.
+    ///
+    /// # Errors
+    /// As [`Lab::until`].
+    pub async fn until_evaluating(&self) -> Result<()> {
+        let began = Instant::now();
+        loop {
+            let workers: Vec<WorkerView> = self.get("/workers").await?;
+            if workers.iter().any(|worker| worker.evaluating.is_some()) {
+                return Ok(());
+            }
+            self.ensure_all_running()?;
+            ensure!(
+                began.elapsed() < TIMEOUT,
+                "no worker evaluates anything: {workers:?}"
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+
     /// Kills the service with SIGKILL and removes its address file.
     pub fn stop(&mut self) {
         self.service = None;
@@ -317,6 +353,19 @@ impl Lab {
         parse_answer(self.client.get(&url).send().await?)
             .await
             .with_context(|| format!("GET {url}"))
+    }
+
+    /// Sends a GET request to `/api/v1{path}` and returns the answer's text.
+    ///
+    /// # Errors
+    /// A transport error, or an HTTP error status with its body.
+    pub async fn text(&self, path: &str) -> Result<String> {
+        let url = format!("{}/api/v1{path}", self.address()?);
+        let response = self.client.get(&url).send().await?;
+        let status = response.status();
+        let body = response.text().await?;
+        ensure!(status.is_success(), "GET {url}: {status}: {body}");
+        Ok(body)
     }
 
     /// Sends a POST request with a JSON body to `/api/v1{path}` and parses the JSON answer.

@@ -254,6 +254,50 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
     Ok(())
 }
 
+/// Two workers of one host have the same name. The second one joins while the first one evaluates, and takes
+/// over none of its work, which a service that told workers apart by name alone would give it.
+#[tokio::test]
+async fn two_workers_of_one_name_share_the_work_without_a_second_attempt() -> Result<()> {
+    let mut lab = Lab::new()?;
+    lab.serve(&[]).await?;
+    let _first = lab.worker_in("first", "bench", &[])?;
+    let bundle = lab::small_softmax()?;
+    let task = domain::task::Task::load(&bundle)?;
+    let run = lab
+        .launch(&bundle, &request("softmax-f32", Method::External))
+        .await?;
+    let run = lab
+        .until(run.id, |view| view.state == RunState::Running)
+        .await?;
+    let mut submitted = Vec::new();
+    for (file, step) in task.playbook.iter().take(3) {
+        let candidate =
+            serde_json::json!({ "source": step.text(), "file": file, "proposer": "lab" });
+        let candidate: CandidateSummary = lab
+            .post(&format!("/runs/{}/candidates", run.id.uuid()), &candidate)
+            .await?;
+        submitted.push(candidate.id);
+    }
+    lab.until_evaluating().await?;
+    let _second = lab.worker_in("second", "bench", &[])?;
+    lab.until(run.id, |view| view.pending == 0).await?;
+
+    let workers: Vec<domain::api::WorkerView> = lab.get("/workers").await?;
+    let names: Vec<_> = workers.iter().map(|worker| worker.name.as_str()).collect();
+    assert_eq!(names, ["bench", "bench"]);
+    assert!(workers.iter().all(|worker| worker.alive), "{workers:?}");
+    for id in submitted {
+        let judged = lab.candidate(id).await?.summary;
+        assert_eq!(judged.verdict, Some(VerdictKind::Accepted), "{judged:?}");
+    }
+    let exported = lab
+        .text(&format!("/runs/{}/export?format=jsonl", run.id.uuid()))
+        .await?;
+    assert!(exported.contains("\"evaluated\""), "{exported}");
+    assert!(!exported.contains("\"requeued\""), "{exported}");
+    Ok(())
+}
+
 /// Submits a kernel at the command line, waits for its verdict, and returns it with the exit code.
 fn submit_and_wait(
     lab: &Lab,

@@ -4,7 +4,7 @@
 
 use anyhow::{Context as _, Result};
 use lab::model::{Answer, Dialect, ScriptedModel};
-use lab::{Finished, kernelwright};
+use lab::{Finished, Lab, kernelwright};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -141,5 +141,41 @@ async fn models_are_listed_and_an_unknown_one_is_named_with_the_known() -> Resul
         done.stderr
     );
     assert!(!done.stderr.contains("sk-secret"), "{}", done.stderr);
+    Ok(())
+}
+
+/// The service reads the file again when it has changed, so that it and `model list` name the same models.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_model_written_while_the_service_runs_is_listed_by_the_service_and_by_the_command()
+-> Result<()> {
+    let mut lab = Lab::new()?;
+    lab.serve(&[]).await?;
+    let names = async |lab: &Lab| -> Result<Vec<String>> {
+        let models: Vec<Value> = lab.get("/models").await?;
+        let names = models.iter().filter_map(|model| model["name"].as_str());
+        Ok(names.map(str::to_owned).collect())
+    };
+    assert_eq!(names(&lab).await?, [""; 0]);
+
+    let entry = |name: &str| {
+        format!(
+            "[models.{name}]\napi = \"openai\"\nendpoint = \"http://127.0.0.1:9/v1\"\nmodel = \"m\"\n"
+        )
+    };
+    let file = lab.data().join("models.toml");
+    for (text, expected) in [
+        (entry("one"), vec!["one"]),
+        (entry("one") + &entry("two"), vec!["one", "two"]),
+        (entry("two"), vec!["two"]),
+    ] {
+        std::fs::write(&file, text)?;
+        assert_eq!(names(&lab).await?, expected);
+        let data = lab.data();
+        let data = data.to_str().context("a UTF-8 name")?;
+        let done = run(&["model", "list", "--json", "--data", data]).await?;
+        let listed: Vec<Value> = serde_json::from_str(&done.stdout)?;
+        let listed: Vec<_> = listed.iter().map(|model| &model["name"]).collect();
+        assert_eq!(listed, expected);
+    }
     Ok(())
 }
