@@ -5,6 +5,7 @@
 mod clocks;
 mod compile;
 pub mod experiment;
+mod python;
 mod run;
 mod tensor;
 mod time;
@@ -25,6 +26,7 @@ pub use compile::{
     CPP_STANDARD, CompileJob, CompileReply, Compiled, Contents, DisassembleJob, Disassembly,
     FeatureUse, Image, KernelCode, KernelResources, MOST_STACK_BYTES, Variable, VariableSpace,
 };
+pub use python::{Interpreter, PythonCall, PythonJob, PythonReply};
 pub use run::{
     DeviceFault, Disturbance, Execution, ExecutionFacts, ExecutionPurpose, LaunchFacts,
     LaunchLines, LineCounters, Next, Placement, RunJob, RunReply, UnsupportedInstruction,

@@ -75,7 +75,7 @@ pub struct Task {
     /// The trusted definition of the right answer.
     pub reference: KernelSource,
     /// A second reference by another algorithm.
-    pub check: KernelSource,
+    pub check: SecondReference,
     /// Generation 0.
     pub baseline: KernelSource,
     /// Headers candidates may include, by name relative to `include/`.
@@ -91,6 +91,28 @@ pub struct Task {
     /// Seeded insights, as written.
     pub insights: String,
 }
+
+/// A second definition of the right answer, which admission compares with the first.
+#[derive(Debug, Clone)]
+pub enum SecondReference {
+    /// `check.cu`.
+    Kernel(Box<KernelSource>),
+    /// The text of `reference.py`: a function `reference` of `NumPy` arrays.
+    Python(String),
+}
+
+impl SecondReference {
+    /// Its file in the task's folder.
+    pub fn file(&self) -> &'static str {
+        match self {
+            Self::Kernel(_) => CHECK_FILE,
+            Self::Python(_) => PYTHON_FILE,
+        }
+    }
+}
+
+const CHECK_FILE: &str = "check.cu";
+const PYTHON_FILE: &str = "reference.py";
 
 /// The largest value of a dim whose task states none.
 pub const UNSTATED_MAXIMUM: i64 = i32::MAX as i64;

@@ -447,6 +447,24 @@ fn a_missing_file_and_a_sweep_of_nothing_are_named() {
 }
 
 #[test]
+fn a_second_reference_in_python_takes_the_place_of_the_kernel_and_defines_the_version() {
+    let mut files = bundle(TASK, KERNEL);
+    files.files.insert(
+        "reference.py".to_owned(),
+        "def reference(x):\n    return x\n".to_owned(),
+    );
+    let found = Task::load(&files).unwrap_err().to_string();
+    let expected = "reference.py: a second reference beside check.cu";
+    assert!(found.contains(expected), "{found}");
+    files.files.remove("check.cu");
+    let task = Task::load(&files).unwrap();
+    assert_eq!(task.check.file(), "reference.py");
+    let text = files.files.get_mut("reference.py").unwrap();
+    text.push_str("# another formula\n");
+    assert_ne!(Task::load(&files).unwrap().version, task.version);
+}
+
+#[test]
 fn a_value_that_does_not_fit_its_argument_is_refused() {
     let task = Task::load(&bundle(TASK, KERNEL)).unwrap();
     let dims = BTreeMap::from([("N".to_owned(), 1_i64 << 31), ("W".to_owned(), 64)]);

@@ -108,7 +108,8 @@ impl fmt::Display for ConfinementLevel {
 }
 
 /// Restricts this process for the rest of its life, then checks that the restrictions hold. The process must have
-/// only one thread.
+/// only one thread. Called in a second thread, it restricts that thread and the processes that it starts; the
+/// resource limits hold for all.
 ///
 /// # Errors
 /// A [`RoleError`] where the kernel refuses a restriction that every supported kernel grants, or where a granted

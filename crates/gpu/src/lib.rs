@@ -1,13 +1,14 @@
-//! The bodies of the role processes: compile, disassemble, run, trace, verify, time, watch, clocks, experiment and
-//! probe. They turn a source into an image, and an image into facts, on the CUDA driver that is loaded.
+//! The bodies of the role processes: compile, disassemble, run, trace, verify, time, watch, clocks, experiment,
+//! probe and python. They turn a source into an image, and an image into facts, on the CUDA driver that is loaded.
 //!
-//! The crate starts no process except NVIDIA's disassembler, and knows no run, lease or HTTP. All code that can abort
+//! The crate starts no process except NVIDIA's disassembler and the interpreter of references in Python, and knows no run, lease or HTTP. All code that can abort
 //! or hang (the compiler, the driver) is called here and nowhere else, inside a child process whose death is a
 //! supported outcome. The isolation of such a process is here as well: the rights that it gives up itself
 //! ([`confine`]), and the namespaces and the control group that its supervisor creates around it ([`walls`]).
 
 #![deny(unsafe_code)]
 
+mod answer_cache;
 mod cache;
 mod clocks;
 pub mod compare;
@@ -29,6 +30,7 @@ mod nvml;
 #[expect(unsafe_code, reason = "the compiler is a C library")]
 mod nvrtc;
 mod probe;
+mod python;
 pub mod role;
 mod role_error;
 mod run;

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use domain::role::experiment::{Experiment, ExperimentJob};
 use domain::role::{
     ClocksJob, CompileJob, DisassembleJob, FAULT_STATUS, FILES_VARIABLE, OPEN_FILES, ProbeJob,
-    RunJob, TimeJob, VerifyJob, WatchJob,
+    PythonJob, RunJob, TimeJob, VerifyJob, WatchJob,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -26,7 +26,9 @@ use crate::connection::Connection;
 use crate::driver::Gpu;
 use crate::nvrtc::Toolchain;
 use crate::role_error::RoleError;
-use crate::{clocks, compile, disassemble, experiment, probe, run, time, verify, walls, watch};
+use crate::{
+    clocks, compile, disassemble, experiment, probe, python, run, time, verify, walls, watch,
+};
 
 /// Variable with the path of a file that the emulated driver reads while it is loaded.
 const FAULT_PLAN_VARIABLE: &str = "KERNELWRIGHT_FAULT_PLAN";
@@ -110,6 +112,12 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
             confine(&management_permissions())?;
             Ok(clocks::set(job))
         }),
+        "python" => serve_job(no_preparation, |(), job: &PythonJob| {
+            let write = create_all(python::caches(job))?;
+            let started = python::start(&job.interpreter)?;
+            confine(&answer_permissions(write))?;
+            python::answer(started, job)
+        }),
         // A device that cannot be opened is a result of the probe, not an error.
         "probe" => serve_job(no_preparation, |(), job: &ProbeJob| match Gpu::open() {
             Ok(gpu) => {
@@ -119,7 +127,7 @@ pub fn serve(role: &str) -> Result<(), RoleError> {
             Err(fault) => Ok(probe::unusable(&fault)),
         }),
         other => Err(RoleError::Job(format!(
-            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, clocks, experiment and probe"
+            "{other:?} is no role; the roles are compile, disassemble, run, trace, verify, time, watch, clocks, experiment, probe and python"
         ))),
     }
 }
@@ -165,6 +173,20 @@ fn management_permissions() -> Permissions {
         control: Vec::new(),
         calls: SystemCalls::Driver,
         restrict_files: false,
+        memory_bytes: None,
+        cpu_seconds: None,
+    }
+}
+
+/// The needs of the process that passes inputs and answers between pipes and the cache.
+fn answer_permissions(write: Vec<PathBuf>) -> Permissions {
+    Permissions {
+        read: Vec::new(),
+        write,
+        control: Vec::new(),
+        // It waits for the interpreter's end.
+        calls: SystemCalls::Tool,
+        restrict_files: true,
         memory_bytes: None,
         cpu_seconds: None,
     }

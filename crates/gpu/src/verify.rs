@@ -1,19 +1,18 @@
 //! The role `verify`: compares saved outputs with the reference's answer. It never runs candidate code. The reference
 //! is compiled and launched like a candidate, in a separate process.
 //!
-//! Answers are cached in the folder that a check names, one file per tensor. Each is renamed into place as a whole,
-//! so that a process that dies leaves no partial file.
+//! Answers are cached in the folder that a check names ([`crate::answer_cache`]).
 
 use std::fs;
 use std::path::Path;
 
-use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::judge;
 use domain::role::{Check, OutputComparison, Placement, TensorData, VerifyJob, VerifyReply};
 use domain::task::Role;
 use domain::timing::CacheState;
 
+use crate::answer_cache::{answer_file, read_cached, scale_file, write_cached};
 use crate::compare::{Output, compare};
 use crate::driver::Gpu;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
@@ -151,32 +150,6 @@ fn file_of(check: &Check, buffer: &str) -> Option<String> {
         .iter()
         .find(|(_, workspace)| workspace.as_str() == buffer)
         .map(|(output, _)| scale_file(output))
-}
-
-fn answer_file(tensor: &str) -> String {
-    format!("{tensor}.answer")
-}
-
-fn scale_file(tensor: &str) -> String {
-    format!("{tensor}.scale")
-}
-
-/// Writes a cache file atomically, with the digest of its content at the start.
-fn write_cached(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
-    let path = folder.join(name);
-    let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
-    let sealed = [Digest::of(content).bytes().as_slice(), content].concat();
-    fs::write(&partial, sealed).map_err(RoleError::file("write", &partial))?;
-    fs::rename(&partial, &path).map_err(RoleError::file("move into place", &path))
-}
-
-/// Reads a cache file of binary64 values; none if it is absent, damaged or of another size.
-fn read_cached(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
-    let sealed = fs::read(folder.join(name)).ok()?;
-    let (digest, content) = sealed.split_at_checked(32)?;
-    let whole = Digest::of(content).bytes().as_slice() == digest
-        && content.len() as u64 == elements * Dtype::F64.bytes();
-    whole.then(|| inputs::decode(Dtype::F64, content))
 }
 
 fn is_cached(check: &Check, tensor: &TensorData) -> bool {

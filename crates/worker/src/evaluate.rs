@@ -21,6 +21,7 @@ mod paired;
 mod partial;
 mod passes;
 mod pipeline;
+mod python_answers;
 mod rivals;
 mod roles;
 mod stages;

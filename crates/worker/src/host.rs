@@ -53,6 +53,8 @@ pub enum Role {
     Run,
     /// Like `Run`, without confinement, under a tool that inspects the process.
     Trace,
+    /// Computes the answers of a reference in Python.
+    Python,
     /// Compares outputs with the reference.
     Verify,
     /// Times several images in turn.
@@ -75,6 +77,7 @@ impl Role {
             Self::Disassemble => "disassemble",
             Self::Run => "run",
             Self::Trace => "trace",
+            Self::Python => "python",
             Self::Verify => "verify",
             Self::Time => "time",
             Self::Experiment => "experiment",
@@ -262,6 +265,11 @@ impl Host {
     /// It is not installed; the error says how to install it.
     pub fn disassembler(&self) -> Result<PathBuf, toolchain::NoDisassembler> {
         toolchain::disassembler(self.settings.nvdisasm.as_deref(), &self.settings.cache)
+    }
+
+    /// The interpreter of references in Python that the settings name.
+    pub fn python(&self) -> Option<&Path> {
+        self.settings.python.as_deref()
     }
 
     /// The path of NVIDIA's compute-sanitizer.

@@ -8,6 +8,7 @@
 //! - [`evaluate`] takes one candidate through the stages of an evaluation.
 //! - [`experiment`] measures a device and runs the corpus on it.
 //! - [`preflight`] checks the machine's requirements.
+//! - `python` finds the interpreter of references in Python.
 //! - [`rivals`] runs a task's scripts, which time a library.
 //! - [`fleet`] leases evaluations over HTTP and reports them.
 //!
@@ -23,6 +24,7 @@ pub mod fleet;
 pub mod health;
 pub mod host;
 pub mod preflight;
+mod python;
 mod random;
 pub mod rivals;
 pub mod spares;

@@ -9,8 +9,9 @@ use toml::Spanned;
 
 use self::raw::{Raw, RawContract, RawGate};
 use super::{
-    Bundle, Case, CasePurpose, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES, Objective, Phase,
-    Range, Role, Scalar, ScoredCache, Task, Tensor, UNSTATED_MAXIMUM,
+    Bundle, CHECK_FILE, Case, CasePurpose, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES,
+    Objective, PYTHON_FILE, Phase, Range, Role, Scalar, ScoredCache, SecondReference, Task, Tensor,
+    UNSTATED_MAXIMUM,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -131,7 +132,7 @@ impl TaskReader<'_> {
         }
         let cache = self.scored_cache(raw.objective.cache.as_ref());
         let reference = self.kernel("reference.cu");
-        let check = self.kernel("check.cu");
+        let check = self.second_reference();
         let baseline = self.kernel("baseline.cu");
         let playbook = self.folder("playbook/");
         for (name, source) in &playbook {
@@ -454,6 +455,30 @@ impl TaskReader<'_> {
         }
     }
 
+    /// The second reference: one of the two files that can hold it.
+    fn second_reference(&mut self) -> Option<SecondReference> {
+        let python = self.bundle.files.get(PYTHON_FILE);
+        match (self.bundle.files.contains_key(CHECK_FILE), python) {
+            (false, Some(text)) => Some(SecondReference::Python(text.clone())),
+            (true, Some(_)) => {
+                let message = format!("a second reference beside {CHECK_FILE}");
+                let fix = "a task has one; remove either file";
+                self.problems
+                    .push(Problem::whole(PYTHON_FILE, message, fix));
+                None
+            }
+            (false, None) => {
+                let message = "the file is missing";
+                let fix = "every task has a second reference: check.cu, or reference.py";
+                self.problems.push(Problem::whole(CHECK_FILE, message, fix));
+                None
+            }
+            (true, None) => self
+                .kernel(CHECK_FILE)
+                .map(|check| SecondReference::Kernel(Box::new(check))),
+        }
+    }
+
     pub(super) fn folder(&mut self, folder: &str) -> Vec<(String, KernelSource)> {
         let paths: Vec<String> = self
             .bundle
@@ -518,7 +543,8 @@ impl TaskReader<'_> {
     /// Hashes what defines the right answer, and only that: editing prose voids no result.
     fn version(&self) -> Digest {
         let defining = |path: &str| {
-            matches!(path, FILE | "reference.cu" | "check.cu") || path.starts_with("include/")
+            matches!(path, FILE | "reference.cu" | CHECK_FILE | PYTHON_FILE)
+                || path.starts_with("include/")
         };
         let parts = self
             .bundle

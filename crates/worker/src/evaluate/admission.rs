@@ -9,6 +9,7 @@ mod draws;
 mod impostors;
 mod precision;
 mod record;
+mod second_reference;
 
 use std::collections::BTreeMap;
 
@@ -18,7 +19,7 @@ use domain::device::DeviceKind;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::judge;
 use domain::role::{Compiled, Key};
-use domain::task::{Bundle, Case, Role, Task};
+use domain::task::{Bundle, Case, Role, SecondReference, Task};
 use domain::verdict::Verdict;
 
 use super::Evaluator;
@@ -56,15 +57,18 @@ pub fn admit(
         key: Key(task.version).derive(&["admission"]),
         incumbent: None,
     };
-    let check = Task {
-        reference: task.check.clone(),
-        ..task.clone()
+    let check = match &task.check {
+        SecondReference::Kernel(source) => Some(Task {
+            reference: (**source).clone(),
+            ..task.clone()
+        }),
+        SecondReference::Python(_) => None,
     };
     let setup = Setup::new(evaluator, &request, task, cancellation)?;
     let examiner = Examiner {
         evaluator,
         context: setup.context(progress),
-        check: &check,
+        check: check.as_ref(),
         cancellation,
     };
     examiner.decide()
@@ -74,15 +78,16 @@ pub fn admit(
 struct Examiner<'a> {
     evaluator: &'a Evaluator,
     context: Context<'a>,
-    /// The task with its second reference in place of the first.
-    check: &'a Task,
+    /// The task with its second reference in place of the first; none where that is in Python.
+    check: Option<&'a Task>,
     cancellation: &'a Cancellation,
 }
 
 /// The images that every task needs.
 struct Images {
     reference: Compiled,
-    check: Compiled,
+    /// None where the second reference is in Python.
+    check: Option<Compiled>,
     baseline: Compiled,
 }
 
@@ -109,10 +114,19 @@ impl<'a> Examiner<'a> {
             task,
             compiled: images.reference,
         };
-        let check = Reference {
-            task: self.check,
-            compiled: images.check,
-        };
+        let python = self.python_reference()?;
+        if let Some(python) = &python {
+            (self.context.progress)("call the reference in Python");
+            let tried = self.try_python(python, &cases)?;
+            let works = tried.holds;
+            admission.results.push(tried);
+            if !works {
+                return Ok(admission);
+            }
+        }
+        let check = self
+            .second_reference(images.check, python)
+            .expect("a task has a second reference, which was prepared");
         (self.context.progress)("compare the references");
         let largest = cases.last().expect("a task has a case");
         admission
@@ -190,11 +204,16 @@ impl<'a> Examiner<'a> {
     ) -> Result<Option<Images>, EvaluateError> {
         let task = self.task();
         let mut built = Vec::new();
-        for (file, source) in [
-            ("reference.cu", &task.reference),
-            ("check.cu", &task.check),
-            ("baseline.cu", &task.baseline),
-        ] {
+        let check = match &task.check {
+            SecondReference::Kernel(source) => Some(("check.cu", &**source)),
+            SecondReference::Python(_) => None,
+        };
+        let sources = [
+            Some(("reference.cu", &task.reference)),
+            check,
+            Some(("baseline.cu", &task.baseline)),
+        ];
+        for (file, source) in sources.into_iter().flatten() {
             let configuration = source.plan().default_configuration();
             let (compiled, explanation) = match self.context.build(source, &configuration) {
                 Ok(compiled) => match self.find_launch_error(source, &compiled)? {
@@ -214,15 +233,20 @@ impl<'a> Examiner<'a> {
             });
             built.extend(compiled);
         }
-        let [reference, check, baseline] = match <[Compiled; 3]>::try_from(built) {
-            Ok(images) => images,
-            Err(_) => return Ok(None),
-        };
-        Ok(Some(Images {
-            reference,
-            check,
-            baseline,
-        }))
+        let mut built = built.into_iter();
+        Ok(match (built.next(), built.next(), built.next()) {
+            (Some(reference), Some(check), Some(baseline)) => Some(Images {
+                reference,
+                check: Some(check),
+                baseline,
+            }),
+            (Some(reference), Some(baseline), None) if check.is_none() => Some(Images {
+                reference,
+                check: None,
+                baseline,
+            }),
+            _ => None,
+        })
     }
 
     /// The reason why an image cannot run its own plan on some case, such as a kernel that the

@@ -377,7 +377,7 @@ impl Roles<'_> {
 }
 
 /// Reads the binary64 values that a verifier wrote: the digest of their bytes, then the bytes.
-fn read_answer(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
+pub(super) fn read_answer(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
     let sealed = std::fs::read(file).map_err(storage(file))?;
     let damaged = || EvaluateError::Verifier {
         how: format!("left {} damaged; remove it", file.display()),

@@ -55,7 +55,7 @@ pub(super) fn role_program(
     confinement: &Confinement,
 ) -> Program {
     let mut library_path = Vec::new();
-    if !matches!(role, Role::Compile | Role::Disassemble) {
+    if !matches!(role, Role::Compile | Role::Disassemble | Role::Python) {
         match driver {
             Some(driver) => library_path.push(driver.to_owned()),
             None => library_path.extend(loader_path()),

@@ -8,7 +8,8 @@ use std::time::Duration;
 use domain::device::DeviceKind;
 use domain::dtype::Dtype;
 use domain::role::{
-    ExecutionPurpose, Image, RunJob, RunReply, TensorData, TimeJob, VerifyJob, VerifyReply,
+    ExecutionPurpose, Image, PythonJob, PythonReply, RunJob, RunReply, TensorData, TimeJob,
+    VerifyJob, VerifyReply,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -136,6 +137,26 @@ impl Host {
         let largest = job.checks.iter().map(|check| bytes(&check.tensors)).max();
         let bounds = self.bounds_with(Role::Verify, allowed, largest.unwrap_or(0));
         self.ask_with_bounds(Role::Verify, job, bounds, cancellation)
+    }
+
+    /// Computes answers of a reference in Python.
+    ///
+    /// # Errors
+    /// As of [`crate::supervise::ask`].
+    pub fn answer_in_python(
+        &self,
+        job: &PythonJob,
+        allowed: Duration,
+        cancellation: &Cancellation,
+    ) -> Result<Answer<PythonReply>, SuperviseError> {
+        let largest = job.calls.iter().map(|call| bytes(&call.tensors)).max();
+        let bounds = self.bounds_with(Role::Python, allowed, largest.unwrap_or(0));
+        // No spare: few tasks have such a reference.
+        retry_unready(|| {
+            let process = self.process(Role::Python)?;
+            let (answer, _) = process.ask(job, bounds, cancellation)?;
+            Ok(answer)
+        })
     }
 
     /// The bounds of a role that times kernels for `allowed`.

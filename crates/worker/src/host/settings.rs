@@ -32,6 +32,8 @@ pub struct Settings {
     pub nvrtc: Option<PathBuf>,
     /// NVIDIA's disassembler; `None` to search for it.
     pub nvdisasm: Option<PathBuf>,
+    /// The interpreter of references in Python; `None` for `python3` on the search path.
+    pub python: Option<PathBuf>,
     /// NVIDIA's compute-sanitizer; `None` to search for it.
     pub sanitizer: Option<PathBuf>,
     /// The emulated driver's library; `None` to search for it.
@@ -69,8 +71,8 @@ pub struct Prebuilt {
 
 impl Settings {
     /// Reads the settings from the environment: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
-    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_DRIVER`, `KERNELWRIGHT_CACHE`,
-    /// `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
+    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_PYTHON`, `KERNELWRIGHT_DRIVER`,
+    /// `KERNELWRIGHT_CACHE`, `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
     /// `KERNELWRIGHT_DEVICE_FILES`, `KERNELWRIGHT_DISK_GIB` and `KERNELWRIGHT_CLOCKS`.
     ///
     /// # Errors
@@ -91,6 +93,7 @@ impl Settings {
             cache,
             nvrtc: path("KERNELWRIGHT_NVRTC"),
             nvdisasm: path("KERNELWRIGHT_NVDISASM"),
+            python: path("KERNELWRIGHT_PYTHON"),
             sanitizer: tools::named(Tool::Sanitizer),
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),

@@ -53,7 +53,7 @@ fn elementwise(role: &str, value: &str) -> BTreeMap<String, String> {
     .into()
 }
 
-fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
+pub fn admit(lab: &Lab, files: BTreeMap<String, String>) -> Admission {
     let cancellation = Cancellation::new().unwrap();
     lab.evaluator()
         .admit(&Bundle { files }, |_| {}, &cancellation)

@@ -24,6 +24,7 @@ mod prescreen;
 mod protocol;
 mod rivals;
 mod sanitizers;
+mod second_reference;
 mod unproved;
 mod walls;
 

@@ -8,6 +8,7 @@ use domain::judge;
 use domain::role::Distribution;
 use domain::task::{Case, Role};
 
+use super::second_reference::ReadyReference;
 use super::{Examiner, ReferenceValues, as_optional_f64};
 use crate::evaluate::error::EvaluateError;
 use crate::evaluate::passes::{Extent, Passes};
@@ -21,7 +22,7 @@ impl Examiner<'_> {
     pub(super) fn check_agreement(
         &self,
         reference: &Reference<'_>,
-        check: &Reference<'_>,
+        check: &ReadyReference<'_>,
         case: &Case,
     ) -> Result<RuleResult, EvaluateError> {
         let everything = [self.passes().smoke()?, self.passes().screen(Extent::All)?].concat();
@@ -30,7 +31,21 @@ impl Examiner<'_> {
             .filter(|pass| pass.case == case.name || pass.distribution == Distribution::Normal)
             .collect::<Vec<_>>();
         let answers = self.answers(reference, &passes)?;
-        let others = self.answers(check, &passes)?;
+        let limit = AGREEMENT * self.task().tolerance.relative_l2;
+        let subject = format!("reference.cu and {}", self.task().check.file());
+        let others = match self.second_answers(check, &passes)? {
+            Ok(others) => others,
+            Err(reason) => {
+                return Ok(RuleResult {
+                    rule: AdmissionRule::ReferencesAgree,
+                    subject,
+                    found: None,
+                    limit: Some(limit),
+                    holds: false,
+                    explanation: reason,
+                });
+            }
+        };
         let mut worst = (0.0, String::new());
         for ((pass, answer), other) in passes.iter().zip(&answers).zip(&others) {
             for (output, values) in answer {
@@ -43,7 +58,6 @@ impl Examiner<'_> {
                 }
             }
         }
-        let limit = AGREEMENT * self.task().tolerance.relative_l2;
         let (found, place) = worst;
         let holds = found <= limit;
         let fix = if holds {
@@ -53,7 +67,7 @@ impl Examiner<'_> {
         };
         Ok(RuleResult {
             rule: AdmissionRule::ReferencesAgree,
-            subject: "reference.cu and check.cu".to_owned(),
+            subject,
             found: Some(found.min(f64::MAX)),
             limit: Some(limit),
             holds,
