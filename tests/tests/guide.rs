@@ -15,10 +15,11 @@ use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Finished, Lab, Process};
 
 /// The pages in the order in which a reader meets them.
-const PAGES: [&str; 11] = [
+const PAGES: [&str; 12] = [
     "install.md",
     "first-task.md",
     "ship.md",
+    "kernelbench.md",
     "verdicts.md",
     "models.md",
     "agents.md",
