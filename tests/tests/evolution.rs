@@ -11,12 +11,9 @@ use domain::api::{CandidateSummary, RunRequest, RunState, RunView};
 use domain::id::RunId;
 use domain::model::{Dollars, Usage};
 use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
-use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 use lab::model::{Answer, Dialect, Request, ScriptedModel};
 use lab::{Finished, Lab, kernelwright};
-use rand::{RngExt as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
 
 const TASK: &str = "softmax-f32";
 const PRICE: &str = "price = { input = 3, output = 15 }\nmax_output_tokens = 4000";
@@ -146,11 +143,6 @@ async fn candidate_lines(lab: &Lab, run: RunId) -> Result<Vec<String>> {
 
 fn of(all: &[CandidateSummary], operator: &Operator) -> usize {
     all.iter().filter(|one| one.operator == *operator).count()
-}
-
-fn winner(run: &RunView) -> Option<(String, f64)> {
-    let best = run.best.as_ref();
-    best.map(|best| (best.title.clone(), best.speedup))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -311,66 +303,6 @@ async fn a_run_pauses_while_its_model_is_down_and_continues_afterwards() -> Resu
     lab.post::<RunView>(&path, &serde_json::Value::Null).await?;
     let run = lab.finished(run.id).await?;
     assert_eq!(run.trials, 3);
-    Ok(())
-}
-
-/// A run that ends by itself, with the lines of its candidates.
-async fn undisturbed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, Vec<String>)> {
-    let server = author().await?;
-    let lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
-    let run = lab.launch(bundle, request).await?;
-    let run = lab.finished(run.id).await?;
-    let lines = candidate_lines(&lab, run.id).await?;
-    Ok((run, lines))
-}
-
-/// The same run on a service that is killed twenty times: after a further verdict, or, as a seed
-/// decides, as soon as calls are in flight.
-async fn killed_run(bundle: &Bundle, request: &RunRequest) -> Result<(RunView, Vec<String>)> {
-    let server = author().await?;
-    let mut lab = lab(&server.entry("author", Dialect::OpenAi, PRICE)).await?;
-    let run = lab.launch(bundle, request).await?;
-    let mut rng = ChaCha8Rng::seed_from_u64(23);
-    let mut kills = 0;
-    while kills < 20 {
-        let judged = |run: &RunView| run.verdicts.values().sum::<u32>();
-        let before: RunView = lab.get(&format!("/runs/{}", run.id.uuid())).await?;
-        let in_flight = rng.random_bool(0.5);
-        let over = lab
-            .until(run.id, |run| {
-                run.state.is_over()
-                    || judged(run) > judged(&before)
-                    || (in_flight && run.spend.committed_tokens > 0)
-            })
-            .await?;
-        ensure!(
-            !over.state.is_over(),
-            "only {kills} kills fell into the run"
-        );
-        lab.stop();
-        kills += 1;
-        let again = lab.serve(&["--with-local-worker"]).await;
-        again.with_context(|| format!("restart {kills}"))?;
-    }
-    let run = lab.finished(run.id).await?;
-    let lines = candidate_lines(&lab, run.id).await?;
-    Ok((run, lines))
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_full_run_killed_twenty_times_ends_as_if_undisturbed() -> Result<()> {
-    let bundle = lab::small_softmax()?;
-    let request = request(Method::Full, 30);
-    // Both systems wait for processes and models much of the time, so they run side by side.
-    let ((undisturbed, expected), (disturbed, lines)) = tokio::try_join!(
-        undisturbed_run(&bundle, &request),
-        killed_run(&bundle, &request)
-    )?;
-    assert_eq!(disturbed.trials, 30);
-    assert_eq!(lines, expected);
-    assert_eq!(disturbed.spend.usage, undisturbed.spend.usage);
-    assert_eq!(disturbed.spend.dollars, undisturbed.spend.dollars);
-    assert_eq!(winner(&disturbed), winner(&undisturbed));
     Ok(())
 }
 
