@@ -25,11 +25,12 @@ use lab::verdicts::judgement::Judge;
 const TASK: &str = "softmax-f32";
 /// Trials of the runs that are compared.
 const TRIALS: [u32; 3] = [15, 45, 100];
-const METHODS: [Method; 9] = [
+const METHODS: [Method; 10] = [
     Method::BestOf,
     Method::Free,
     Method::Insight,
     Method::Full,
+    Method::Archive,
     Method::Refine,
     Method::Eoh,
     Method::Funsearch,
@@ -99,20 +100,12 @@ fn outcome(evaluation: &Evaluation) -> Outcome {
         .verdict
         .acceptance()
         .map(|accepted| &accepted.timing);
-    let bottleneck = match timing {
-        Some(Timing::Modelled { cases, .. }) => {
-            let launches = cases.iter().flat_map(|case| &case.launches);
-            let largest = launches
-                .max_by(|one, other| (one.us * one.share).total_cmp(&(other.us * other.share)));
-            largest.map(|launch| launch.bottleneck.clone())
-        }
-        _ => None,
-    };
+    let bottleneck = timing.and_then(Timing::largest_bottleneck);
     Outcome {
         verdict: evaluation.verdict.kind(),
         // Three digits are as many as differences between kernels need.
         us: timing.map(|timing| (timing.geomean_us() * 1e3).round() / 1e3),
-        bottleneck,
+        bottleneck: bottleneck.map(|(_, launch)| launch.bottleneck.clone()),
     }
 }
 

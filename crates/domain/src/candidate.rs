@@ -6,11 +6,14 @@
 mod constants;
 mod front_matter;
 mod normalized;
+mod technique;
 
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
+
+pub use self::technique::Technique;
 
 use self::front_matter::Front;
 use crate::cleaning;

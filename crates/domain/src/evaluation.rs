@@ -332,12 +332,44 @@ pub struct StageTime {
     pub milliseconds: f64,
 }
 
+/// The kind of resource that bounds the time of a kernel.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BoundingResource {
+    /// Arithmetic units or issue slots.
+    Compute,
+    /// Device memory, caches or shared memory.
+    Memory,
+    /// Latency that nothing hides: dependent chains, contention, launches.
+    Latency,
+}
+
+impl BoundingResource {
+    /// The kind of a term of the time model.
+    pub fn of_term(term: &str) -> Self {
+        match term {
+            "load_store" | "shared_wavefronts" | "l1_sectors" | "l2_bytes" | "dram_bytes" => {
+                Self::Memory
+            }
+            "critical_path" | "atomic_contention" | "launch" => Self::Latency,
+            _ => Self::Compute,
+        }
+    }
+}
+
 impl Evaluation {
     /// Returns true if the evaluation's findings may be shown to the author of the next candidate,
     /// and false if only the verdict's class may.
     pub fn may_be_shown(&self) -> bool {
         let family = self.found_on.unwrap_or(SeedFamily::Feedback);
         !self.stage.decides_promotion() && family.may_be_shown()
+    }
+
+    /// The kind of resource that bounds the time; none where times are measured or nothing was accepted.
+    pub fn bounding_resource(&self) -> Option<BoundingResource> {
+        let timing = &self.verdict.acceptance()?.timing;
+        let (_, launch) = timing.largest_bottleneck()?;
+        Some(BoundingResource::of_term(&launch.bottleneck))
     }
 
     /// The floor over the time found, geometric mean over the score cases; none where no floor is known.

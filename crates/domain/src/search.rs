@@ -4,6 +4,7 @@
 //! run replays in a test without network or GPU, and a service that was killed continues from the
 //! recorded rows. A method only decides which candidates to ask for.
 
+mod archive;
 mod bandit;
 mod budget;
 mod chains;
@@ -40,6 +41,7 @@ use crate::plan::Configuration;
 use crate::task::Task;
 use crate::verdict::VerdictKind;
 
+pub use archive::Cell;
 pub use budget::{Budget, Spend, StopReason};
 pub use evolution::{Evolution, ModelChoice, PromptStyle, Schedule};
 pub use evolve::Draft;
@@ -68,6 +70,8 @@ pub enum Method {
     Insight,
     /// A model that breeds from an elite, with insights (EvoEngineer-Full).
     Full,
+    /// A model that breeds from the fastest of each technique and bounding resource, with insights.
+    Archive,
     /// A model that writes one candidate after another from the best (greedy best-of-N).
     BestOf,
     /// A model that improves several chains step by step; the slower half is dropped every four steps.
@@ -93,6 +97,7 @@ impl Method {
             Self::Free => "free",
             Self::Insight => "insight",
             Self::Full => "full",
+            Self::Archive => "archive",
             Self::BestOf => "best_of",
             Self::Refine => "refine",
             Self::Eoh => "eoh",
@@ -252,6 +257,8 @@ pub struct Entry {
     pub image: Option<Digest>,
     /// The floor over its time, geometric mean over the score cases, where the floors are known.
     pub floor_share: Option<f64>,
+    /// Its cell in an archive.
+    pub cell: Cell,
     /// The model that was asked for it, if one was.
     pub asked: Option<AskedModel>,
 }

@@ -193,6 +193,19 @@ impl Timing {
         }
     }
 
+    /// The launch and the score case in which one term of the time model takes the most time; none where
+    /// times are measured.
+    pub fn largest_bottleneck(&self) -> Option<(&ModelledTime, &ModelledLaunch)> {
+        let Self::Modelled { cases, .. } = self else {
+            return None;
+        };
+        let launches = cases
+            .iter()
+            .flat_map(|time| time.launches.iter().map(move |launch| (time, launch)));
+        let bound = |(_, launch): &(_, &ModelledLaunch)| launch.us * launch.share;
+        launches.max_by(|one, other| bound(one).total_cmp(&bound(other)))
+    }
+
     /// The geometric mean over all that are scored, microseconds.
     pub fn geomean_us(&self) -> f64 {
         let cases = self.cases();

@@ -1,6 +1,6 @@
 //! Candidate files: what parses, and where a defect is located.
 
-use domain::candidate::KernelSource;
+use domain::candidate::{KernelSource, Technique};
 use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::plan::{Argument, Configuration, Step};
@@ -465,5 +465,39 @@ fn lines_cannot_be_renamed() {
         let source = KernelSource::parse("kernel.cu", format!("{SPLIT}{line}\n")).unwrap();
         let problems = policy::find_violations("kernel.cu", &source, &baseline);
         assert!(problems.is_empty(), "{line}: {problems:?}");
+    }
+}
+
+#[test]
+fn the_technique_is_the_most_specialised_feature_that_the_code_names() {
+    let cases = [
+        ("y[i] = x[i];", Technique::Threads),
+        // Neither comments nor longer words count.
+        ("y[i] = x[i]; // __shared__, mma.sync", Technique::Threads),
+        ("int gamma = comma;", Technique::Threads),
+        ("v += __shfl_xor_sync(~0u, v, 1);", Technique::WarpExchange),
+        ("__shared__ float tile[32];", Technique::SharedMemory),
+        (
+            "__shared__ float tile[32]; v = __shfl_sync(~0u, v, 0);",
+            Technique::SharedMemory,
+        ),
+        (
+            "__shared__ float t[32]; asm(\"cp.async.ca.shared.global [%0], [%1], 4;\");",
+            Technique::AsyncCopies,
+        ),
+        ("__pipeline_memcpy_async(a, b, 16);", Technique::AsyncCopies),
+        (
+            "asm(\"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32\");",
+            Technique::TensorCores,
+        ),
+        (
+            "nvcuda::wmma::fragment<nvcuda::wmma::matrix_a, 16, 16, 16, half> a;",
+            Technique::TensorCores,
+        ),
+    ];
+    for (code, technique) in cases {
+        let text =
+            format!("/*---\n[idea]\ntitle = \"wmma\"\n---*/\n__global__ void k() {{ {code} }}\n");
+        assert_eq!(Technique::of(&text), technique, "{code}");
     }
 }

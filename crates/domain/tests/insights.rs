@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use chrono::DateTime;
 use domain::api::ShownCandidates;
 use domain::id::CandidateId;
-use domain::search::{Entry, EntryState, Insight, InsightRecords, Operator, insights};
+use domain::search::{Cell, Entry, EntryState, Insight, InsightRecords, Operator, insights};
 use domain::statistics::median;
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
@@ -58,6 +58,7 @@ fn told_from(first: usize, run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         thought: Some(format!("thought {place}")),
         image: None,
         floor_share: None,
+        cell: Cell::default(),
         asked: None,
     };
     let entries = run.iter().enumerate().skip(first).map(entry).collect();

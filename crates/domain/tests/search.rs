@@ -8,8 +8,8 @@ use domain::brief::describe_verdict;
 use domain::candidate::Edit;
 use domain::id::CandidateId;
 use domain::search::{
-    Action, Budget, Entry, EntryState, Evolution, Method, Operator, PromotionProgress, RunSnapshot,
-    Spend, Steering, StopReason, Totals, next_actions,
+    Action, Budget, Cell, Entry, EntryState, Evolution, Method, Operator, PromotionProgress,
+    RunSnapshot, Spend, Steering, StopReason, Totals, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -189,6 +189,7 @@ impl<'a> Rehearsal<'a> {
                             thought: None,
                             image: None,
                             floor_share: None,
+                            cell: Cell::default(),
                             asked: None,
                         });
                     }
@@ -470,6 +471,7 @@ fn an_outside_proposer_is_waited_for_until_the_trials_are_used() {
         thought: None,
         image: None,
         floor_share: None,
+        cell: Cell::default(),
         asked: None,
     };
     run.candidates.push(entry.clone());

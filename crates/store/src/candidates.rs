@@ -3,7 +3,7 @@
 use crate::sql::{query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{EventKind, RunRequest};
-use domain::candidate::{Idea, Identity};
+use domain::candidate::{Idea, Identity, Technique};
 use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, EvaluationId, JobId, RunId};
 use domain::plan::Configuration;
@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::judgements::{self, Judgement};
-use crate::rows::{RowRef, json, micros};
+use crate::rows::{RowRef, json, micros, word};
 use crate::texts::{self, TextId};
 use crate::{Connection, Store, StoreError, events, jobs, runs, same_code};
 
@@ -269,9 +269,9 @@ pub(crate) async fn insert(
         "INSERT INTO candidates (id, run, ordinal, generation, parent, operator, proposer, \
          title, file, source_text, digest, configuration, idea, trial, proposal, state, \
          duplicate_of, created_at, further_parents, parent_ordinal, parent_generation, \
-         text_digest, launches) VALUES \
+         text_digest, launches, technique) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, \
-         $20, $21, $22, $23)",
+         $20, $21, $22, $23, $24)",
     )
     .bind(id.uuid())
     .bind(run.uuid())
@@ -300,6 +300,7 @@ pub(crate) async fn insert(
     .bind(parent.as_ref().map(|place| place.generation))
     .bind(new.identity.map(|identity| identity.text.to_string()))
     .bind(new.identity.map(|identity| identity.launches.to_string()))
+    .bind(technique(&new.source))
     .defer(tx);
     if charge.trial {
         query("UPDATE runs SET trials = trials + 1 WHERE id = $1")
@@ -319,6 +320,11 @@ pub(crate) async fn insert(
     };
     events::record(tx, run, &proposed, now);
     Ok(())
+}
+
+/// The technique of a text as its column has it; none of a text that is not written yet.
+pub(crate) fn technique(source: &str) -> Option<String> {
+    (!source.is_empty()).then(|| word(&Technique::of(source)))
 }
 
 /// The parent's source of a sweep's candidate, which differs from it in a few values. Other sources

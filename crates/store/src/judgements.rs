@@ -74,9 +74,10 @@ pub(crate) async fn record(
     query(
         "INSERT INTO evaluations (id, run, candidate, job, stage, worker, attempt, evidence_text, \
          verdict, summary, line, speedup, time_us, modelled, promotable, unmet_gates, \
-         unmet_phases, created_at, device_us, control, bundle, image, conditions, reused_from, floor_share) VALUES \
+         unmet_phases, created_at, device_us, control, bundle, image, conditions, reused_from, \
+         floor_share, bound) VALUES \
          ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, \
-         $22, $23, $24, $25)",
+         $22, $23, $24, $25, $26)",
     )
     .bind(judgement.id.uuid())
     .bind(judgement.run.uuid())
@@ -103,6 +104,7 @@ pub(crate) async fn record(
     .bind(judgement.conditions.map(|digest| digest.to_string()))
     .bind(judgement.reused_from.map(CandidateId::uuid))
     .bind(evaluation.floor_share())
+    .bind(evaluation.bounding_resource().map(|bound| word(&bound)))
     .defer(tx);
     query("UPDATE runs SET device_us = device_us + $2 WHERE id = $1")
         .bind(judgement.run.uuid())

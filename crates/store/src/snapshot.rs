@@ -7,7 +7,9 @@ use domain::candidate::Idea;
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::model::Dollars;
-use domain::search::{AskedModel, Entry, EntryState, Operator, PromotionProgress, Spend, Steering};
+use domain::search::{
+    AskedModel, Cell, Entry, EntryState, Operator, PromotionProgress, Spend, Steering,
+};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -119,6 +121,8 @@ struct EntryRow {
     idea: Option<String>,
     image: Option<String>,
     floor_share: Option<f64>,
+    technique: Option<String>,
+    bound: Option<String>,
     proposer: String,
     cost: i64,
 }
@@ -177,6 +181,16 @@ impl TryFrom<EntryRow> for Entry {
                 .transpose()
                 .map_err(|error: domain::digest::DigestError| row_ref.wrong("image", error))?,
             floor_share: row.floor_share,
+            cell: Cell {
+                technique: row
+                    .technique
+                    .map(|technique| row_ref.word("technique", &technique))
+                    .transpose()?,
+                bound: row
+                    .bound
+                    .map(|bound| row_ref.word("bound", &bound))
+                    .transpose()?,
+            },
             asked,
         })
     }
@@ -316,7 +330,7 @@ pub(crate) async fn entries(
         "SELECT c.id, c.parent, c.operator, c.generation, c.configuration, c.trial, \
          o.state, o.state_detail, e.speedup, e.promotable, e.unmet_phases, e.verdict, \
          (c.duplicate_of IS NOT NULL OR c.repeats IS NOT NULL) AS duplicate, c.idea, e.image, e.floor_share, \
-         c.proposer, c.cost FROM candidates c \
+         c.technique, e.bound, c.proposer, c.cost FROM candidates c \
          JOIN candidates o ON o.id = COALESCE(c.duplicate_of, c.id) \
          LEFT JOIN evaluations e ON e.candidate = o.id AND e.stage <> 'confirmation' \
          WHERE c.run = $1 AND c.ordinal >= $2 ORDER BY c.ordinal",

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use chrono::DateTime;
+use domain::candidate::Technique;
+use domain::evaluation::BoundingResource;
 use domain::id::CandidateId;
 use domain::search::{
-    Action, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
+    Action, Budget, Cell, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
     PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
 };
 use domain::task::Task;
@@ -17,7 +19,7 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::author::{Parameters, Situation, Step, Written, write};
-use super::kernels::{Choices, Defect, MAPPING, MARK};
+use super::kernels::{Choices, Defect, MAPPING, MARK, compose};
 use super::landscape::Landscape;
 
 /// The setting that all runs share.
@@ -133,6 +135,7 @@ impl Run<'_> {
             && operator != Operator::Baseline
             && !self.known.insert(written.choices);
         self.written.insert(id, written);
+        let cell = self.cell(&written.choices);
         self.entries.push(Entry {
             id,
             parent: draft.and_then(|draft| draft.parents.first().copied()),
@@ -145,8 +148,19 @@ impl Run<'_> {
             thought: draft.map(|_| format!("{MARK}{}", written.choices)),
             image: None,
             floor_share: None,
+            cell,
             asked: None,
         });
+    }
+
+    /// The cell of a kernel in an archive.
+    fn cell(&self, choices: &Choices) -> Cell {
+        let outcome = self.setting.landscape.kernels.get(choices);
+        let term = outcome.and_then(|outcome| outcome.bottleneck.as_deref());
+        Cell {
+            technique: Some(Technique::of(&compose(choices, None, ""))),
+            bound: term.map(BoundingResource::of_term),
+        }
     }
 
     fn add_baseline(&mut self) {

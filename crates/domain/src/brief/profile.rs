@@ -9,7 +9,7 @@ use crate::evaluation::Evaluation;
 use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
 use crate::statistics::Bound;
-use crate::timing::{CacheState, ModelledLaunch, Timing};
+use crate::timing::{CacheState, Timing};
 
 /// The most launches shown for one case.
 const MAX_LAUNCHES: usize = 8;
@@ -84,14 +84,7 @@ fn floor(evaluation: &Evaluation, case: &str, cache: CacheState) -> String {
 
 /// The launch and the term of the time model that take most of the modelled time, with advice.
 fn largest_bottleneck(timing: &Timing) -> Option<String> {
-    let Timing::Modelled { cases, .. } = timing else {
-        return None;
-    };
-    let launches = cases
-        .iter()
-        .flat_map(|time| time.launches.iter().map(move |launch| (time, launch)));
-    let bound = |(_, launch): &(_, &ModelledLaunch)| launch.us * launch.share;
-    let (time, launch) = launches.max_by(|one, other| bound(one).total_cmp(&bound(other)))?;
+    let (time, launch) = timing.largest_bottleneck()?;
     Some(format!(
         "largest bottleneck (modelled): {} in {} on {}; {}",
         bottleneck(&launch.bottleneck),

@@ -13,7 +13,9 @@ use super::population::Population;
 use super::sweep::WAVE;
 use super::totals::Totals;
 use super::tuning;
-use super::{AskedModel, Entry, EntryState, Operator, Plan, RunSnapshot, Schedule, StopReason};
+use super::{
+    AskedModel, Cell, Entry, EntryState, Operator, Plan, RunSnapshot, Schedule, StopReason,
+};
 use crate::id::CandidateId;
 use crate::model::Dollars;
 
@@ -201,6 +203,7 @@ impl Entry {
             thought: None,
             image: None,
             floor_share: None,
+            cell: Cell::default(),
             asked: Some(AskedModel {
                 model: draft.model.clone(),
                 cost: Dollars::default(),

@@ -181,7 +181,7 @@ fn score(speedup: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::EntryState;
+    use crate::search::{Cell, EntryState};
     use chrono::DateTime;
 
     fn entry(place: usize, operator: Operator) -> Entry {
@@ -202,6 +202,7 @@ mod tests {
             thought: None,
             image: None,
             floor_share: None,
+            cell: Cell::default(),
             asked: None,
         }
     }

@@ -5,6 +5,7 @@
 
 mod adaptive;
 mod ai_cuda_engineer;
+mod archive;
 mod best_of;
 mod eoh;
 mod free;
@@ -49,6 +50,8 @@ pub(super) enum Structure {
     Chains,
     /// Populations that do not exchange members except in resets ([`super::islands`]).
     Islands,
+    /// The fastest of each cell ([`super::archive`]).
+    Archive,
 }
 
 /// The candidates that a slot is written from.
@@ -109,6 +112,7 @@ pub(super) fn of(method: Method) -> &'static Rules {
         }
         Method::Insight => &insight::RULES,
         Method::Full => &full::RULES,
+        Method::Archive => &archive::RULES,
         Method::BestOf => &best_of::RULES,
         Method::Refine => &refine::RULES,
         Method::Eoh => &eoh::RULES,

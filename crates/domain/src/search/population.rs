@@ -118,6 +118,12 @@ impl<'a> Population<'a> {
         self.totals.islands()
     }
 
+    /// Draws up to `count` members of different cells of the archive, the fastest first.
+    pub(super) fn draw_from_archive(&self, count: usize, rng: &mut ChaCha8Rng) -> Vec<CandidateId> {
+        let drawn = self.totals.archive().draw(count, self.entries, rng);
+        drawn.iter().map(|place| self.entry(*place).id).collect()
+    }
+
     /// Trials that the run may charge in all.
     pub(super) fn trials(&self) -> usize {
         self.run.budget.trials as usize

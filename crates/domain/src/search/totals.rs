@@ -3,6 +3,7 @@
 
 use std::collections::VecDeque;
 
+use super::archive::Archive;
 use super::bandit::Arms;
 use super::chains::Chains;
 use super::islands::Islands;
@@ -44,6 +45,8 @@ pub struct Totals {
     chains: Chains,
     /// The islands of a method that has them.
     islands: Islands,
+    /// The archive of a method that has one.
+    archive: Archive,
     /// Configurations of candidates' tunables.
     sweeps: Sweeps,
     /// Outcomes of models and operators.
@@ -112,6 +115,8 @@ impl Totals {
             Structure::Elite => {}
             Structure::Chains => self.chains.add(place, entry, is_valid),
             Structure::Islands => self.islands.add(seed, place, entry, is_valid),
+            Structure::Archive if is_valid => self.archive.add(place, entry, entries),
+            Structure::Archive => {}
         }
         self.sweeps.add(place, entry, entries);
         self.arms.add(entry, is_valid);
@@ -186,6 +191,11 @@ impl Totals {
     /// The islands of the run.
     pub(super) fn islands(&self) -> &Islands {
         &self.islands
+    }
+
+    /// The archive of the run.
+    pub(super) fn archive(&self) -> &Archive {
+        &self.archive
     }
 
     /// Positions of the candidates whose thoughts say something new.

@@ -7,11 +7,13 @@ mod selection;
 mod steering;
 mod tuning;
 
+use domain::candidate::Technique;
+use domain::evaluation::BoundingResource;
 use domain::id::CandidateId;
 use domain::model::{Ceiling, Dollars, Usage};
 use domain::search::{
-    Action, Budget, EntryState, Evolution, Method, Operator, PromotionProgress, Schedule, Spend,
-    StopReason,
+    Action, Budget, Cell, EntryState, Evolution, Method, Operator, PromotionProgress, Schedule,
+    Spend, StopReason,
 };
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
@@ -528,10 +530,11 @@ fn weights_decide_how_often_a_model_is_asked() {
     );
 }
 
-const ASKING: [Method; 9] = [
+const ASKING: [Method; 10] = [
     Method::Free,
     Method::Insight,
     Method::Full,
+    Method::Archive,
     Method::BestOf,
     Method::Refine,
     Method::Eoh,
@@ -551,6 +554,25 @@ fn verdicts() -> impl Strategy<Value = Vec<(EntryState, bool)>> {
     proptest::collection::vec((state, any::<bool>()), 24)
 }
 
+fn cells() -> impl Strategy<Value = Vec<Cell>> {
+    let techniques = [
+        None,
+        Some(Technique::SharedMemory),
+        Some(Technique::TensorCores),
+    ];
+    let bounds = [
+        None,
+        Some(BoundingResource::Memory),
+        Some(BoundingResource::Latency),
+    ];
+    let cell = (
+        prop::sample::select(techniques.to_vec()),
+        prop::sample::select(bounds.to_vec()),
+    )
+        .prop_map(|(technique, bound)| Cell { technique, bound });
+    proptest::collection::vec(cell, 24)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
@@ -565,6 +587,7 @@ proptest! {
         bandit in any::<bool>(),
         trials in 0_u32..30,
         verdicts in verdicts(),
+        cells in cells(),
         arrivals in proptest::collection::vec(any::<prop::sample::Index>(), 64),
     ) {
         let task = task();
@@ -589,6 +612,7 @@ proptest! {
                         state,
                         duplicate: duplicate && place > 1,
                         thought: format!("idea {place} alone {place}"),
+                        cell: cells[place % cells.len()],
                     }
                 },
                 |open| {

@@ -2,8 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use domain::candidate::Technique;
+use domain::evaluation::BoundingResource;
 use domain::id::CandidateId;
-use domain::search::{Action, Draft, Method, Operator, Schedule, StopReason};
+use domain::search::{Action, Cell, Draft, Method, Operator, Schedule, StopReason};
 use domain::task::Task;
 
 use crate::rehearsal::{Rehearsal, WRONG, Written, accepted, first, task};
@@ -46,12 +48,17 @@ type Case = (Method, &'static [(&'static str, usize)], StopReason);
 #[test]
 fn every_method_asks_by_its_operators_within_the_budget() {
     let task = task();
-    let cases: [Case; 9] = [
+    let cases: [Case; 10] = [
         (Method::Free, &[("init", 45)], StopReason::Trials),
         (Method::Insight, &[("init", 45)], StopReason::Trials),
         (
             Method::Full,
             &[("crossover", 20), ("init", 5), ("mutation", 20)],
+            StopReason::Trials,
+        ),
+        (
+            Method::Archive,
+            &[("init", 5), ("mutation", 40)],
             StopReason::Trials,
         ),
         (Method::BestOf, &[("init", 45)], StopReason::Trials),
@@ -240,6 +247,58 @@ fn ai_cuda_engineer_shows_the_five_fastest() {
         let shown = draft.parents.iter().map(|id| speedup(&run, *id));
         assert_eq!(shown.collect::<Vec<_>>(), speeds);
     }
+}
+
+#[test]
+fn archive_breeds_from_the_fastest_of_each_technique_and_bound() {
+    let techniques = [
+        Technique::Threads,
+        Technique::SharedMemory,
+        Technique::TensorCores,
+    ];
+    let bounds = [BoundingResource::Compute, BoundingResource::Memory];
+    let cell = |place: usize| Cell {
+        technique: Some(techniques[place % 3]),
+        bound: Some(bounds[place % 2]),
+    };
+    // Candidates of the first technique are ten times as slow as all others.
+    let pace = |place: usize| 1.0 + (place * 7 % 31) as f64;
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Archive);
+    run.run(
+        |place, _| Written {
+            cell: cell(place),
+            ..accepted(pace(place) / if place.is_multiple_of(3) { 10.0 } else { 1.0 }).into()
+        },
+        first,
+    );
+    let mut drawn = BTreeMap::new();
+    for (at, draft) in &run.drafts {
+        if draft.operator == Operator::Init {
+            continue;
+        }
+        let seen = run.candidates[..*at].iter();
+        let seen = seen.filter(|entry| entry.generation < draft.generation);
+        let mut cells = BTreeSet::new();
+        for parent in draft.parents.iter().map(|id| place(&run, *id)) {
+            let parent = &run.candidates[parent];
+            let mut members = seen.clone().filter(|entry| entry.cell == parent.cell);
+            assert!(members.all(|entry| entry.speedup() <= parent.speedup()));
+            assert!(cells.insert(parent.cell), "parents of different cells");
+            *drawn.entry(parent.cell).or_insert(0) += 1;
+        }
+        assert_eq!(
+            cells.len(),
+            if draft.operator == Operator::Crossover {
+                2
+            } else {
+                1
+            }
+        );
+    }
+    // Six cells and that of the baseline, which has no technique here; the slow ones are not left out.
+    assert_eq!(drawn.len(), 7, "{drawn:?}");
+    assert!(drawn.values().all(|count| *count >= 3), "{drawn:?}");
 }
 
 #[test]

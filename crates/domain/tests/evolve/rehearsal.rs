@@ -10,8 +10,8 @@ use domain::device::Limits;
 use domain::id::CandidateId;
 use domain::model::Dollars;
 use domain::search::{
-    Action, AskedModel, Budget, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, Steering, Totals, Tunables, next_actions,
+    Action, AskedModel, Budget, Cell, Draft, Entry, EntryState, Evolution, Method, ModelChoice,
+    Operator, PromotionProgress, RunSnapshot, Spend, Steering, Totals, Tunables, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
@@ -91,6 +91,7 @@ pub struct Written {
     pub state: EntryState,
     pub thought: String,
     pub duplicate: bool,
+    pub cell: Cell,
 }
 
 impl From<EntryState> for Written {
@@ -99,6 +100,7 @@ impl From<EntryState> for Written {
             state,
             thought: String::new(),
             duplicate: false,
+            cell: Cell::default(),
         }
     }
 }
@@ -199,6 +201,7 @@ impl<'a> Rehearsal<'a> {
             thought: None,
             image: None,
             floor_share: None,
+            cell: Cell::default(),
             asked: None,
         });
     }
@@ -267,6 +270,7 @@ impl<'a> Rehearsal<'a> {
         }
         entry.state = written.state;
         entry.duplicate = written.duplicate;
+        entry.cell = written.cell;
         entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());
     }
 

@@ -195,7 +195,7 @@ pub(super) fn kind(method: Method, operator: &Operator) -> Kind {
         (_, Operator::Crossover) => Kind::FullCrossover,
         (_, Operator::Mutation) => Kind::FullMutation,
         (Method::Free, _) => Kind::Free,
-        (Method::Full, _) => Kind::FullInit,
+        (Method::Full | Method::Archive, _) => Kind::FullInit,
         _ => Kind::InsightInit,
     }
 }

@@ -82,10 +82,11 @@ pub fn model(answers: Answers) -> (Arc<ScriptedModel>, Models) {
 }
 
 /// Every method that asks models.
-const ASKING: [Method; 9] = [
+const ASKING: [Method; 10] = [
     Method::Free,
     Method::Insight,
     Method::Full,
+    Method::Archive,
     Method::BestOf,
     Method::Refine,
     Method::Eoh,
@@ -199,6 +200,8 @@ async fn a_run_of_every_method_promotes_a_candidate() {
         assert!(view.promotion.is_some(), "{method:?}");
         let expected = match method {
             Method::Full => Operator::Crossover,
+            // All kernels are of one cell.
+            Method::Archive => Operator::Mutation,
             Method::Refine | Method::Funsearch | Method::AiCudaEngineer => Operator::Improve,
             Method::Eoh => Operator::Retune,
             _ => Operator::Init,

@@ -29,6 +29,8 @@ pub enum MethodName {
     Insight,
     /// A model that breeds from an elite, with insights (EvoEngineer-Full).
     Full,
+    /// A model that breeds from the fastest of each technique and bounding resource, with insights.
+    Archive,
     /// A model that writes one candidate after another from the best (greedy best-of-N).
     #[value(alias = "best_of")]
     BestOf,
@@ -55,6 +57,7 @@ impl From<MethodName> for Method {
             MethodName::Free => Self::Free,
             MethodName::Insight => Self::Insight,
             MethodName::Full => Self::Full,
+            MethodName::Archive => Self::Archive,
             MethodName::BestOf => Self::BestOf,
             MethodName::Refine => Self::Refine,
             MethodName::Eoh => Self::Eoh,

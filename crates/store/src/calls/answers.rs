@@ -273,8 +273,8 @@ async fn apply_answer(
             }
             query(
                 "UPDATE candidates SET title = $2, source_text = $3, digest = $4, configuration = $5, \
-                 idea = $6, state = $7, duplicate_of = $8, text_digest = $9, launches = $10 \
-                 WHERE id = $1",
+                 idea = $6, state = $7, duplicate_of = $8, text_digest = $9, launches = $10, \
+                 technique = $11 WHERE id = $1",
             )
             .bind(call_state.candidate.uuid())
             .bind(&text.title)
@@ -290,6 +290,7 @@ async fn apply_answer(
             .bind(original)
             .bind(identity.map(|identity| identity.text.to_string()))
             .bind(identity.map(|identity| identity.launches.to_string()))
+            .bind(candidates::technique(&text.source))
             .defer(tx);
             let (run, verdict) = (call_state.run, text.verdict.as_deref());
             let code = KnownCode { original, identity };

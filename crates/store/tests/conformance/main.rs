@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod archive;
 mod calls;
 mod changes;
 mod copy;

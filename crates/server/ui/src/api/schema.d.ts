@@ -3299,7 +3299,7 @@ export interface components {
          * @description The methods by which candidates are made.
          * @enum {string}
          */
-        Method: "playbook" | "sweep" | "external" | "transform" | "free" | "insight" | "full" | "best_of" | "refine" | "eoh" | "funsearch" | "ai_cuda_engineer" | "adaptive";
+        Method: "playbook" | "sweep" | "external" | "transform" | "free" | "insight" | "full" | "archive" | "best_of" | "refine" | "eoh" | "funsearch" | "ai_cuda_engineer" | "adaptive";
         /** @description The difference between an output and the reference. */
         Mismatch: {
             /**

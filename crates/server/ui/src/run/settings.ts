@@ -17,6 +17,7 @@ export const METHODS: Record<Method, string> = {
   free: "a model that is shown the task and the best code",
   insight: "a model that is also shown times, profiles and insights",
   full: "a model that breeds from an elite, with insights",
+  archive: "a model that breeds from the fastest of each technique and bounding resource, with insights",
   best_of: "a model that writes one candidate after another from the best",
   refine: "a model that improves several chains; the slower half is dropped every four steps",
   eoh: "a model that is asked for new forms and parameters by four operators (EoH)",
@@ -29,7 +30,7 @@ export const METHODS: Record<Method, string> = {
 export const WITHOUT_MODELS: Method[] = ["playbook", "sweep", "transform", "external"];
 /** The methods that ask models, in the order of the form. */
 export const WITH_MODELS: Method[] = [
-  "insight", "full", "free", "best_of", "refine", "adaptive", "eoh", "funsearch", "ai_cuda_engineer",
+  "insight", "full", "archive", "free", "best_of", "refine", "adaptive", "eoh", "funsearch", "ai_cuda_engineer",
 ];
 
 export function methodAsksModels(method: Method): boolean {
