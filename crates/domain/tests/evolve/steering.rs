@@ -7,10 +7,11 @@ use domain::search::{Action, Method, Operator, PromotionProgress, Steering, Stop
 
 use crate::rehearsal::{Rehearsal, Written, accepted, first, task};
 
-const METHODS: [Method; 9] = [
+const METHODS: [Method; 10] = [
     Method::Free,
     Method::Insight,
     Method::Full,
+    Method::Archive,
     Method::BestOf,
     Method::Refine,
     Method::Eoh,
