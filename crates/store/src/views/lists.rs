@@ -154,7 +154,12 @@ fn cursor(last: &CandidateSummary, order: CandidateOrder) -> Cursor {
 /// The statement without its limit, and the ordinal at which the examined part of the run ends, if
 /// there is more behind it.
 fn select(run: RunId, query: &CandidateQuery, end: u32) -> (QueryBuilder, Option<u32>) {
-    let mut sql = QueryBuilder::new(summaries!("WHERE c.run = "));
+    // SQLite would look for a few ids among all candidates of the run, which come in the wanted order.
+    let mut sql = QueryBuilder::new(if query.ids.is_empty() {
+        summaries!("WHERE c.run = ")
+    } else {
+        summaries!("WHERE COALESCE(c.run, c.run) = ")
+    });
     sql.push_bind(run.uuid());
     if let Some(verdict) = query.verdict {
         sql.push(" AND c.verdict = ").push_bind(verdict.as_str());
