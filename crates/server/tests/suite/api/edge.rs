@@ -1,10 +1,12 @@
 //! Checks made on every request before its route, and requests that no route takes.
 
 use std::collections::BTreeSet;
+use std::io::Read;
 use std::path::Path;
 
-use axum::body::Body;
+use axum::body::{Body, to_bytes};
 use axum::http::{Request, StatusCode};
+use flate2::read::GzDecoder;
 use insta::assert_snapshot;
 use serde_json::Value;
 
@@ -256,6 +258,21 @@ async fn pages_are_answered_with_the_dashboard_and_its_policy() {
     let unchanged = service.send(known.body(Body::empty()).unwrap()).await;
     assert_eq!(unchanged.status, StatusCode::NOT_MODIFIED);
     assert!(unchanged.body.is_empty());
+}
+
+#[tokio::test]
+async fn pages_are_compressed_for_readers_that_accept_it() {
+    let service = Service::new().await;
+    let plain = service.get("/").await;
+    for _ in 0..2 {
+        let request = Request::get("/").header("accept-encoding", "br, gzip");
+        let answer = service.open(request.body(Body::empty()).unwrap()).await;
+        assert_eq!(answer.headers()["content-encoding"], "gzip");
+        let bytes = to_bytes(answer.into_body(), usize::MAX).await.unwrap();
+        let mut text = String::new();
+        GzDecoder::new(&*bytes).read_to_string(&mut text).unwrap();
+        assert_eq!(text, plain.body);
+    }
 }
 
 /// `KERNELWRIGHT_BLESS=1` rewrites the snapshot.
