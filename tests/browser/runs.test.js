@@ -18,7 +18,7 @@ it("each run with its state, its best and its budget, in every look; and the dev
   await inEveryLook("runs", async () => {
     assert.equal(await page.locator("tbody tr").count(), 5);
     const live = await page.locator("tbody tr", { hasText: "row-softmax playbook" }).innerText();
-    for (const text of ["running", "4.06×", "modelled", "10.2 µs", "18 / 45 trials"]) assert.ok(live.includes(text), `${text} in ${live}`);
+    for (const text of ["running", "4.06×", "modelled", "10.2 µs", "18 / 45 trials", "row-softmax, Kernelwright emulated L4", "41 s of device time"]) assert.ok(live.includes(text), `${text} in ${live}`);
     await page.getByRole("img", { name: "Best so far: 1.00× to 4.06× over 19 candidates" }).waitFor();
     const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
     assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);

@@ -242,11 +242,13 @@ export function compareRuns(world, url) {
   const sides = ["left", "right"].map((side) => world.runs.find(({ id }) => id === url.searchParams.get(side)));
   if (sides.some((run) => !run)) return { status: 404, body: { type: "/problems/unknown-run", title: "Unknown run", status: 404, detail: "no such run is stored here" } };
   const equal = Math.min(...sides.map(({ trials }) => trials));
+  const asked = url.searchParams.get("spent") === "true";
+  const share = ({ spend }, part) => ({ dollars: spend.dollars * part, device_ms: Math.round(spend.device_ms * part) });
   const compared = sides.map((run) => {
     const best = run.best?.speedup ?? null;
     const points = best === null ? [] : [[0, 1], [Math.ceil(run.trials / 3), 1 + (best - 1) / 2], [Math.ceil(run.trials / 2), best]];
-    const curve = points.map(([trial, speedup]) => ({ trial, ordinal: trial, candidate: run.best.candidate, speedup }));
-    return { run, device: run.best && !run.best.modelled ? "NVIDIA L4" : "Kernelwright emulated L4", curve, best_at_equal_trials: curve.findLast(({ trial }) => trial <= equal)?.speedup ?? null };
+    const curve = points.map(([trial, speedup]) => ({ trial, ordinal: trial, candidate: run.best.candidate, speedup, spent: asked ? share(run, trial / Math.max(1, run.trials)) : null }));
+    return { run, device: run.device, curve, best_at_equal_trials: curve.findLast(({ trial }) => trial <= equal)?.speedup ?? null };
   });
   const [left, right] = compared;
   const incomparable = left.run.task !== right.run.task ? "they search for kernels of different tasks or versions" : left.device !== right.device ? "one run's times are measured and the other's modelled" : null;

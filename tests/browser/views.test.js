@@ -34,7 +34,7 @@ it("the stand-in's views are the API's", () => {
   assertSpeaks("PromotionView", promotions(made).map(({ promotion }) => promotion));
   assertSpeaks("RunEstimate", [estimate(0), estimate(3)]);
   assertSpeaks("CandidateComparison", [compareCandidates(made, url(`left=${candidateId(1)}&right=${candidateId(BEST)}`)).body, compareCandidates(made, url(`left=${candidateId(RACY)}&right=${candidateId(BEST)}`)).body]);
-  assertSpeaks("RunComparison", [compareRuns(made, url(`left=${runId(5)}&right=${runId(4)}`)).body]);
+  assertSpeaks("RunComparison", [compareRuns(made, url(`left=${runId(5)}&right=${runId(4)}`)).body, compareRuns(made, url(`left=${runId(5)}&right=${runId(4)}&spent=true`)).body]);
 });
 
 describe("each page, in light and dark, on a desk and on a phone", () => {
@@ -367,6 +367,24 @@ describe("what a person does", () => {
     await form.getByLabel("Left candidate: number in the run").fill("77");
     await form.getByRole("button", { name: "Choose" }).click();
     await page.getByText("This run has no candidate #77.").waitFor();
+  });
+
+  it("compares two runs along dollars and device time", async () => {
+    const [left, right] = [5, 1].map((number) => service.world.runs.find(({ id }) => id === runId(number)));
+    Object.assign(left.spend, { calls: 4, dollars: 2 });
+    Object.assign(right.spend, { calls: 4, dollars: 6, device_ms: 5_000 });
+    await open(`/compare?of=runs&left=${left.id}&right=${right.id}`);
+    const curves = panel("Best so far");
+    await curves.getByText("which both have made").waitFor();
+    assert.equal(service.requests.filter((request) => request.includes("/compare/runs")).length, 1, "costs are read once they are asked for");
+    await curves.getByRole("button", { name: "dollars", exact: true }).click();
+    await curves.getByText("At $2, which both have used:").waitFor();
+    await curves.getByRole("img", { name: /along dollars: row-softmax playbook reaches .* in \$2;/ }).waitFor();
+    await page.screenshot({ path: "screenshots/compare-runs-dollars.png", fullPage: true });
+    await curves.getByRole("button", { name: "device time", exact: true }).click();
+    await curves.getByText("At 5 s of device time, which both have used:").waitFor();
+    assert.equal(service.requests.filter((request) => request.includes("/compare/runs")).length, 2, "once for both axes");
+    assert.deepEqual(complaints, []);
   });
 
   it("sees what past runs took before it starts another", async () => {

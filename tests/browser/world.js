@@ -343,6 +343,7 @@ function view(number, over) {
     task: "row-softmax",
     task_version: TASK_VERSION,
     method: "playbook",
+    device: over.best && !over.best.modelled ? "NVIDIA L4" : "Kernelwright emulated L4",
     state: { state: "completed", reason: "exhausted" },
     budget: { trials: 45, wall_seconds: null },
     trials: 45,

@@ -34,8 +34,9 @@ pub use self::candidate::{
     Change, DiffLine, ReplyView, ShownCandidates, Submission,
 };
 pub use self::compare::{
-    CandidateComparison, ComparedCandidate, ComparedEvaluations, ComparedKernel, ComparedLaunch,
-    ComparedRun, ComparedTime, CurvePoint, OccupiedLaunch, RunComparison, TimeValue,
+    CandidateComparison, CandidatesCost, ComparedCandidate, ComparedEvaluations, ComparedKernel,
+    ComparedLaunch, ComparedRun, ComparedTime, CurvePoint, OccupiedLaunch, RunComparison,
+    TimeValue,
 };
 pub use self::estimate::{Estimated, RunEstimate};
 pub use self::event::{Event, EventKind};

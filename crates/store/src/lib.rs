@@ -61,6 +61,7 @@ pub use calls::{
 pub use candidates::{NewCandidate, Proposed};
 pub use claim::ServiceClaim;
 pub use copy::CopiedTable;
+pub use curves::CurveDetail;
 pub use error::StoreError;
 pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};

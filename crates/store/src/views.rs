@@ -426,6 +426,7 @@ struct RunViewRow {
     trials: i64,
     last_event: i64,
     unpromoted: Option<String>,
+    device: Option<String>,
 }
 
 pub(crate) async fn run_view(
@@ -434,7 +435,7 @@ pub(crate) async fn run_view(
 ) -> Result<RunView, StoreError> {
     let row: Option<RunViewRow> = query_as(
         "SELECT r.name, t.version, r.request, r.state, r.state_detail, r.created_at, \
-         r.updated_at, r.elapsed, r.unpromoted, r.trials \
+         r.updated_at, r.elapsed, r.unpromoted, r.device, r.trials \
          - (SELECT COUNT(*) FROM calls k JOIN candidates c ON c.id = k.candidate \
          WHERE k.run = r.id AND k.answered_at IS NULL AND k.turn = 0 AND c.trial = 1) AS trials, \
          (SELECT COALESCE(MAX(id), 0) FROM events WHERE run = r.id) AS last_event \
@@ -480,6 +481,7 @@ pub(crate) async fn run_view(
             .parse()
             .map_err(|error: domain::digest::DigestError| row_ref.wrong("version", error))?,
         method: request.method,
+        device: row.device,
         state: row_ref.run_state(&row.state, &row.state_detail)?,
         budget: request.budget,
         trials: row_ref.number("trials", row.trials)?,

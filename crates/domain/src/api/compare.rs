@@ -7,6 +7,7 @@ use super::{CandidateSummary, DiffLine, RunView};
 use crate::digest::Digest;
 use crate::evaluation::{CaseLaunches, Evaluation};
 use crate::id::{CandidateId, RunId};
+use crate::model::Dollars;
 use crate::occupancy::occupancy;
 use crate::role::{KernelResources, LaunchFacts};
 use crate::timing::{CacheState, Timing};
@@ -352,6 +353,17 @@ pub struct CurvePoint {
     pub ordinal: u32,
     /// The baseline's time over its own.
     pub speedup: f64,
+    /// What the candidates up to it cost, where the request asks for it.
+    pub spent: Option<CandidatesCost>,
+}
+
+/// The cost of some of a run's candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct CandidatesCost {
+    /// Price of the answers that they were made of, as far as prices are known.
+    pub dollars: Dollars,
+    /// Milliseconds for which devices evaluated them.
+    pub device_ms: u64,
 }
 
 impl RunComparison {

@@ -213,6 +213,9 @@ pub struct RunView {
     pub task_version: Digest,
     /// The method.
     pub method: Method,
+    /// Name of the device that its jobs are for; none before the first one was leased.
+    #[serde(default)]
+    pub device: Option<String>,
     /// The run's state.
     pub state: RunState,
     /// The limits that stop the run.

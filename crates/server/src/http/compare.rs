@@ -5,6 +5,7 @@ use axum::extract::State;
 use domain::api::{CandidateComparison, RunComparison};
 use domain::id::{CandidateId, RunId};
 use serde::Deserialize;
+use store::CurveDetail;
 use utoipa::IntoParams;
 
 use super::App;
@@ -31,6 +32,9 @@ pub struct RunPair {
     left: RunId,
     /// The second.
     right: RunId,
+    /// Adds to each point of the curves what the candidates up to it cost. The service then reads all of them.
+    #[serde(default)]
+    spent: bool,
 }
 
 /// Compares two candidates: the difference of their sources, their times, resources and launches.
@@ -49,7 +53,12 @@ pub async fn runs(
     Parameters(pair): Parameters<RunPair>,
 ) -> Result<Json<RunComparison>, ApiError> {
     let store = app.engine.store();
-    let left = store.compared_run(pair.left).await?;
-    let right = store.compared_run(pair.right).await?;
+    let detail = if pair.spent {
+        CurveDetail::Costs
+    } else {
+        CurveDetail::Trials
+    };
+    let left = store.compared_run(pair.left, detail).await?;
+    let right = store.compared_run(pair.right, detail).await?;
     Ok(Json(RunComparison::of(left, right)))
 }

@@ -30,6 +30,7 @@ pub fn run() -> RunView {
         task: "attention-f16".to_owned(),
         task_version: Digest::of("task"),
         method: Method::Playbook,
+        device: None,
         state: RunState::Running,
         budget: Budget::default(),
         trials: 3,

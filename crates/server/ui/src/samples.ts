@@ -56,6 +56,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     name: "row-softmax",
     task: "row-softmax",
     task_version: "0".repeat(64),
+    device: "Kernelwright emulated L4",
     method: "insight",
     state: { state: "running" },
     budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null, floor_percent: null, gain_per_dollar: null },

@@ -10,8 +10,8 @@ use domain::id::{CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
 use domain::search::{Draft, EntryState, Operator};
 use store::{
-    Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, Store, StoreError,
-    WrittenText,
+    Answer, AnswerEffect, CurveDetail, DueCall, MAX_UNANSWERED, NewCall, NewDraft, Store,
+    StoreError, WrittenText,
 };
 
 use crate::fixture::{Lab, accepted, at, candidate, unread};
@@ -173,6 +173,13 @@ async fn an_answer_becomes_a_candidate_with_a_job_and_is_accounted_for() {
     assert_eq!(view.spend.dollars, cents(1.0));
     assert_eq!(view.spend.committed_tokens, 0);
     assert_eq!(view.best.expect("accepted").title, "fast");
+    let compared = lab.store.compared_run(run, CurveDetail::Costs).await;
+    let curve = compared.expect("rows").curve;
+    let costs = curve.iter().map(|point| point.spent.expect("asked for"));
+    assert_eq!(
+        costs.map(|spent| spent.dollars).collect::<Vec<_>>(),
+        [cents(0.0), cents(1.0)]
+    );
     assert!(lab.store.due_calls(at(9)).await.expect("rows").is_empty());
 
     let calls = lab.store.calls(due[0].candidate).await.expect("rows");

@@ -2,6 +2,7 @@
 
 use domain::api::{RunComparison, WorkerState};
 use domain::verdict::Verdict;
+use store::CurveDetail;
 
 use crate::fixture::{DEVICE, Lab, accepted, at, rounded};
 
@@ -74,13 +75,23 @@ async fn a_curve_has_the_candidates_that_beat_all_before_them() {
     let lab = Lab::new().await;
     let long = searched(&lab, &[Some(80.0), Some(90.0), None, Some(20.0)]).await;
     let short = searched(&lab, &[Some(50.0), Some(25.0)]).await;
-    let left = lab.store.compared_run(long).await.unwrap();
+    let left = lab
+        .store
+        .compared_run(long, CurveDetail::Trials)
+        .await
+        .unwrap();
     let points = left
         .curve
         .iter()
         .map(|point| (point.trial, rounded(point.speedup)));
     assert_eq!(points.collect::<Vec<_>>(), [(0, 1.0), (1, 1.25), (4, 5.0)]);
-    let right = lab.store.compared_run(short).await.unwrap();
+    assert_eq!(left.device.as_deref(), Some(DEVICE));
+    assert!(left.curve.iter().all(|point| point.spent.is_none()));
+    let right = lab
+        .store
+        .compared_run(short, CurveDetail::Trials)
+        .await
+        .unwrap();
     let compared = RunComparison::of(left, right);
     assert_eq!((compared.equal_trials, compared.incomparable), (2, None));
     assert_eq!(compared.left.best_at_equal_trials.map(rounded), Some(1.25));

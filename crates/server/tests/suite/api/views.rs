@@ -187,6 +187,16 @@ async fn two_runs_are_compared_at_equal_trials() {
     assert_eq!((compared.incomparable, compared.equal_trials), (None, 0));
     assert_eq!(compared.left.curve.len(), 2);
     assert!((compared.left.best_at_equal_trials.unwrap() - 1.0).abs() < 1e-9);
+    assert!(
+        compared
+            .left
+            .curve
+            .iter()
+            .all(|point| point.spent.is_none())
+    );
+    let with_costs: RunComparison = service.get(&format!("{path}&spent=true")).await.read();
+    let spent = with_costs.left.curve.last().unwrap().spent.unwrap();
+    assert_eq!(spent.device_ms, with_costs.left.run.spend.device_ms);
 }
 
 #[tokio::test]

@@ -329,8 +329,9 @@ export function compareCandidates(left: string, right: string): Promise<Candidat
   return value(api.GET("/api/v1/compare/candidates", { params: { query: { left, right } } }));
 }
 
-export function compareRuns(left: string, right: string): Promise<RunComparison> {
-  return value(api.GET("/api/v1/compare/runs", { params: { query: { left, right } } }));
+/** Compares two runs; if asked, with what was spent up to each point of their curves, which takes the service longer. */
+export function compareRuns(left: string, right: string, spent = false): Promise<RunComparison> {
+  return value(api.GET("/api/v1/compare/runs", { params: { query: spent ? { left, right, spent } : { left, right } } }));
 }
 
 export function fleet(): Promise<Fleet> {

@@ -1556,6 +1556,16 @@ export interface components {
             verdict?: components["schemas"]["VerdictKind"] | null;
             verdict_of?: components["schemas"]["CandidateId"] | null;
         };
+        /** @description The cost of some of a run's candidates. */
+        CandidatesCost: {
+            /**
+             * Format: int64
+             * @description Milliseconds for which devices evaluated them.
+             */
+            device_ms: number;
+            /** @description Price of the answers that they were made of, as far as prices are known. */
+            dollars: components["schemas"]["Dollars"];
+        };
         /** @description One shape. */
         Case: {
             /** @description Every dim with its value, the fixed ones included. */
@@ -1848,6 +1858,7 @@ export interface components {
              * @description The baseline's time over its own.
              */
             speedup: number;
+            spent?: components["schemas"]["CandidatesCost"] | null;
             /**
              * Format: int32
              * @description Trials up to and including it; 0 is the baseline.
@@ -4038,6 +4049,8 @@ export interface components {
              * @description The time of the request.
              */
             created_at: string;
+            /** @description Name of the device that its jobs are for; none before the first one was leased. */
+            device?: string | null;
             /** @description The settings of the methods that ask models. */
             evolution: components["schemas"]["Evolution"];
             forked_from?: components["schemas"]["ForkOrigin"] | null;
@@ -5164,6 +5177,8 @@ export interface operations {
                 left: components["schemas"]["RunId"];
                 /** @description The second. */
                 right: components["schemas"]["RunId"];
+                /** @description Adds to each point of the curves what the candidates up to it cost. The service then reads all of them. */
+                spent?: boolean;
             };
             header?: never;
             path?: never;
