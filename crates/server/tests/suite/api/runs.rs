@@ -104,6 +104,7 @@ async fn a_run_is_created_once_for_each_key() {
         "wall_seconds": null
       },
       "created_at": "2026-09-21T14:13:20Z",
+      "device": null,
       "evolution": {
         "bandit": false,
         "faithful": false,
