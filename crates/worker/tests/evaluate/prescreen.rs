@@ -361,7 +361,11 @@ fn a_machine_without_an_emulated_device_has_a_row_and_the_same_verdict() {
 #[test]
 fn a_device_can_judge_without_a_pre_screen() {
     let Some(lab) = lab() else { return };
-    let host = lab.treated_as_unproved(DOUBT).host().clone().without_prescreen();
+    let host = lab
+        .treated_as_unproved(DOUBT)
+        .host()
+        .clone()
+        .without_prescreen();
     let evaluator = Evaluator::new(host).unwrap();
     let evaluation = evaluate(&evaluator, &request(&adversary("b18-missing-barrier.cu")));
     assert_eq!(evaluation.verdict.kind(), VerdictKind::DataRace);

@@ -101,7 +101,9 @@ fn a_promotion_uses_all_four_sanitizers_and_each_has_a_row() {
     let mut search = confirmation();
     search.stage = EvaluationStage::Search;
     let cancellation = Cancellation::new().unwrap();
-    let searched = lab.treated_as_unproved(DOUBT).evaluate(&search, |_| {}, &cancellation);
+    let searched = lab
+        .treated_as_unproved(DOUBT)
+        .evaluate(&search, |_| {}, &cancellation);
     assert_eq!(searched.unwrap().sanitizers, None);
     let own = evaluate(lab.evaluator()).unwrap();
     assert!(rows(&own).iter().all(|row| row.status == Status::Clean));
