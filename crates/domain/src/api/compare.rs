@@ -353,7 +353,7 @@ pub struct CurvePoint {
     pub ordinal: u32,
     /// The baseline's time over its own.
     pub speedup: f64,
-    /// What the candidates up to it cost, where the request asks for it.
+    /// Cost of the candidates up to it, where the request asks for it.
     pub spent: Option<CandidatesCost>,
 }
 
