@@ -299,21 +299,21 @@ impl Lab {
         Ok(())
     }
 
-    /// Waits until a worker evaluates a candidate.
+    /// Waits until something holds for the registered workers.
     ///
     /// # Errors
     /// As [`Lab::until`].
-    pub async fn until_evaluating(&self) -> Result<()> {
+    pub async fn until_workers(&self, holds: impl Fn(&[WorkerView]) -> bool) -> Result<()> {
         let began = Instant::now();
         loop {
             let workers: Vec<WorkerView> = self.get("/workers").await?;
-            if workers.iter().any(|worker| worker.evaluating.is_some()) {
+            if holds(&workers) {
                 return Ok(());
             }
             self.ensure_all_running()?;
             ensure!(
                 began.elapsed() < TIMEOUT,
-                "no worker evaluates anything: {workers:?}"
+                "the workers did not become so in time: {workers:?}"
             );
             tokio::time::sleep(POLL_INTERVAL).await;
         }

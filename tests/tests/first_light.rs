@@ -278,8 +278,10 @@ async fn two_workers_of_one_name_share_the_work_without_a_second_attempt() -> Re
             .await?;
         submitted.push(candidate.id);
     }
-    lab.until_evaluating().await?;
+    lab.until_workers(|workers| workers.iter().any(|worker| worker.evaluating.is_some()))
+        .await?;
     let _second = lab.worker_in("second", "bench", &[])?;
+    lab.until_workers(|workers| workers.len() == 2).await?;
     lab.until(run.id, |view| view.pending == 0).await?;
 
     let workers: Vec<domain::api::WorkerView> = lab.get("/workers").await?;
