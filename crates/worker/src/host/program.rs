@@ -33,7 +33,8 @@ pub(super) const FAULT_PLAN: &str = "KERNELWRIGHT_FAULT_PLAN";
 pub(super) const EMULATED_DEVICE: &str = "KERNELWRIGHT_EMULATED_DEVICE";
 /// Settings of glibc's allocator for roles: blocks up to 32 MiB, the most that it takes, come from memory that the
 /// process has had before. By default it gives the memory of each tensor back to the system, and the next tensor's
-/// pages are cleared one by one: more than half of the system time of a confirmation (measured on softmax-f32). Other C libraries ignore it.
+/// pages are cleared one by one: more than half of the system time of a confirmation, measured on softmax-f32. Other
+/// C libraries ignore it.
 const ALLOCATOR_SETTINGS: &str =
     "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=4294967296";
 /// Variables that a role inherits from this process if they are set.
