@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::finding::Finding;
+use crate::hottest_lines::HottestLines;
 use crate::measurement::Measurement;
 use crate::plan::Configuration;
 use crate::preconditions::Preconditions;
@@ -125,6 +126,10 @@ pub struct Evaluation {
     pub preconditions: Option<Preconditions>,
     /// The launches of each score case as they ran.
     pub launches: Vec<CaseLaunches>,
+    /// The source lines with the most of the work that bounds the time; none where nothing was timed, and on
+    /// silicon, which counts no lines.
+    #[serde(default)]
+    pub hottest_lines: Option<HottestLines>,
     /// The times of the score cases beside their floors; empty where the device's rates were not
     /// measured.
     #[serde(default)]

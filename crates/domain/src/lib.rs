@@ -20,6 +20,7 @@ pub mod expr;
 pub mod failure;
 pub mod finding;
 pub mod health;
+pub mod hottest_lines;
 pub mod id;
 pub mod iteration;
 pub mod judge;

@@ -38,6 +38,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,

@@ -452,6 +452,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

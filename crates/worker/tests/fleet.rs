@@ -224,6 +224,7 @@ fn evaluation() -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,

@@ -40,7 +40,7 @@ pub struct Feedback {
     pub diagnostics: Option<Untrusted>,
     /// The time of each score case and launch, a line each.
     pub times: Vec<String>,
-    /// Counters of each kernel, a line each.
+    /// Counters of each kernel and of the hottest source lines, a line each.
     pub counters: Vec<String>,
     /// Gates that are not met, a line each.
     pub unmet: Vec<String>,
@@ -95,7 +95,13 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             .map(|timing| profile::times(timing, evaluation))
             .unwrap_or_default(),
         counters: if timing.is_some() {
-            profile::counters(evaluation)
+            let hottest = evaluation
+                .hottest_lines
+                .as_ref()
+                .map(|hottest| profile::hottest_lines(hottest, |line| teller.quoted(line)));
+            let mut lines = profile::counters(evaluation);
+            lines.extend(hottest.unwrap_or_default());
+            lines
         } else {
             Vec::new()
         },

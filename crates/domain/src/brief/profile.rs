@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use crate::cleaning;
 use crate::device::Device;
 use crate::evaluation::Evaluation;
+use crate::hottest_lines::{HottestLines, LineWork};
 use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
 use crate::statistics::Bound;
@@ -205,6 +206,35 @@ pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
         }
     }
     lines
+}
+
+/// A line for each of the hottest source lines; `quote` gives a line's number with its text.
+pub(super) fn hottest_lines(hottest: &HottestLines, quote: impl Fn(u32) -> String) -> Vec<String> {
+    let (work, ideal) = match hottest.work {
+        LineWork::Instructions => ("instructions", ""),
+        LineWork::GlobalSectors => (
+            "sectors of global memory",
+            "times the sectors that its bytes need",
+        ),
+        LineWork::SharedWavefronts => (
+            "passes through shared memory",
+            "times the passes that its bytes need (bank conflicts)",
+        ),
+    };
+    let (kernel, case) = (
+        cleaning::clean_line(&hottest.kernel, 64),
+        cleaning::clean_line(&hottest.case, 60),
+    );
+    let told = hottest.lines.iter().map(|line| {
+        let excess = line.times_ideal.filter(|_| !ideal.is_empty());
+        let excess = excess.map_or_else(String::new, |times| format!("; {times:.2} {ideal}"));
+        format!(
+            "{}: {:.0}% of the {work} of {kernel} on {case}{excess}",
+            quote(line.line),
+            100.0 * line.share
+        )
+    });
+    told.collect()
 }
 
 fn traffic(counters: &BTreeMap<String, u64>) -> Vec<String> {

@@ -12,6 +12,7 @@ use domain::evaluation::{
     CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationStage, GateOutcome,
 };
 use domain::finding::{Finding, FindingKind, OtherParty};
+use domain::hottest_lines::{HotLine, HottestLines, LineWork};
 use domain::role::{Distribution, KernelResources, LaunchFacts};
 use domain::task::{Enforce, GateSubject};
 use domain::timing::{CacheState, ModelledLaunch, ModelledTime, Timing};
@@ -72,6 +73,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,
@@ -198,5 +200,16 @@ fn accepted() -> Evaluation {
                 .collect::<BTreeMap<_, _>>(),
         }],
     }];
+    let hot = |line: u32, share: f64, times_ideal: Option<f64>| HotLine {
+        line,
+        share,
+        times_ideal,
+    };
+    evaluation.hottest_lines = Some(HottestLines {
+        case: "starved".to_owned(),
+        kernel: "scale".to_owned(),
+        work: LineWork::GlobalSectors,
+        lines: vec![hot(2, 0.621, Some(3.878)), hot(3, 0.05, None)],
+    });
     evaluation
 }

@@ -12,6 +12,7 @@ use domain::evaluation::{
     CaseLaunches, EVALUATOR_VERSION, Evaluation, EvaluationStage, GateOutcome,
 };
 use domain::finding::{Finding, FindingKind, OtherParty};
+use domain::hottest_lines::{HotLine, HottestLines, LineWork};
 use domain::role::{KernelResources, LaunchFacts};
 use domain::task::{Bundle, Enforce, GateSubject, Task};
 use domain::timing::{CacheState, ModelledLaunch, ModelledTime, Timing};
@@ -93,6 +94,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),
@@ -166,6 +168,17 @@ pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
         met: false,
         enforce: Enforce::Phase,
     }];
+    let hot = |line: u32, share: f64, times_ideal: f64| HotLine {
+        line,
+        share,
+        times_ideal: Some(times_ideal),
+    };
+    evaluation.hottest_lines = Some(HottestLines {
+        case: "ladder".to_owned(),
+        kernel: "attention".to_owned(),
+        work: LineWork::GlobalSectors,
+        lines: vec![hot(47, 0.621, 1.882), hot(62, 0.049, 1.0)],
+    });
     evaluation
 }
 

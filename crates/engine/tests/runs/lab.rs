@@ -350,6 +350,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

@@ -67,6 +67,22 @@ fn every_verdict_has_a_bundle_that_reproduces_it() {
                 text.contains('['),
                 "the line with the most work reads: {text}"
             );
+            let hottest = evaluation.hottest_lines.as_ref().unwrap();
+            assert!(task.cases.iter().any(|case| case.name == hottest.case));
+            for line in &hottest.lines {
+                assert!(0.0 < line.share && line.share <= 1.0, "{line:?}");
+                assert!(
+                    counted["cases"].as_array().unwrap().iter().any(|case| {
+                        let launches = case["launches"].as_array().unwrap();
+                        let mut lines = launches
+                            .iter()
+                            .flat_map(|launch| launch["lines"].as_array().unwrap());
+                        case["case"] == hottest.case && lines.any(|own| own["line"] == line.line)
+                    }),
+                    "line {} is counted",
+                    line.line
+                );
+            }
         }
 
         let key = found.read_key(&data).unwrap();

@@ -322,6 +322,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         diagnostics: Vec::new(),
         flags: Vec::new(),
         machine_code: None,
+        hottest_lines: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

@@ -2,12 +2,13 @@
 //! written.
 
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage, ProtocolPart};
+use domain::hottest_lines::HottestLines;
 use domain::preconditions::Preconditions;
 
 use crate::evaluate::context::Context;
 use crate::evaluate::error::{EvaluateError, Rejection};
 use crate::evaluate::evidence::{self, Parts};
-use crate::evaluate::facts::{Facts, Report};
+use crate::evaluate::facts::{CaseLines, Facts, Report};
 
 /// Findings kept as evidence.
 const MAX_FINDINGS: usize = 32;
@@ -58,6 +59,7 @@ pub(in crate::evaluate) fn conclude(
     let lines = std::mem::take(&mut facts.lines);
     let sass = facts.sass.take();
     let mut evaluation = evaluation(context, facts, end);
+    evaluation.hottest_lines = hottest_lines(&evaluation, &lines);
     let parts = Parts {
         request: context.request,
         task_name: &context.task.name,
@@ -69,6 +71,15 @@ pub(in crate::evaluate) fn conclude(
     };
     evaluation.evidence = Some(evidence::write_bundle(context.host(), &parts)?);
     Ok(evaluation)
+}
+
+/// The hottest lines of an accepted candidate.
+fn hottest_lines(evaluation: &Evaluation, counted: &[CaseLines]) -> Option<HottestLines> {
+    let acceptance = evaluation.verdict.acceptance()?;
+    HottestLines::find(&acceptance.timing, &evaluation.launches, |case, launch| {
+        let own = counted.iter().find(|own| own.case == case)?;
+        Some(own.launches.get(launch)?.lines.as_slice())
+    })
 }
 
 /// The evaluation with its facts, the deciding finding first.
@@ -104,6 +115,7 @@ fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation
         drawn_shapes: facts.drawn_shapes,
         preconditions,
         launches: facts.launches.unwrap_or_default(),
+        hottest_lines: None,
         floors: facts.floors.unwrap_or_default(),
         measurement: facts.measurement,
         diagnostics: compiled
