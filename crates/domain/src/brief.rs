@@ -39,7 +39,7 @@ pub struct Context {
     /// The compiler that evaluates candidates, once it is known.
     #[serde(default)]
     pub toolchain: Option<String>,
-    /// The lessons that came with the task, as written; empty where the method shows none.
+    /// The lessons that came with the task and with the run, as written; empty where the method shows none.
     pub seeds: String,
     /// The fastest candidate so far.
     pub best: Option<CandidateBrief>,
@@ -224,6 +224,18 @@ impl Context {
             trials_left: None,
             faithful: false,
         }
+    }
+
+    /// Adds the lessons of earlier runs to those that came with the task.
+    pub fn add_lessons(&mut self, text: &str) {
+        let text = requirements::without_files(&cleaning::clean_text(text));
+        if text.trim().is_empty() {
+            return;
+        }
+        if !self.seeds.trim().is_empty() {
+            self.seeds.push_str("\n\n");
+        }
+        self.seeds.push_str(text.trim());
     }
 
     /// The candidate that edits apply to.

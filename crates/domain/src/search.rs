@@ -12,6 +12,7 @@ mod evolution;
 mod evolve;
 mod insights;
 mod islands;
+mod lessons;
 mod limits;
 mod methods;
 mod playbook;
@@ -47,6 +48,7 @@ pub use evolution::{Evolution, ModelChoice, PromptStyle, Schedule};
 pub use evolve::Draft;
 pub use insights::{Insight, InsightRecords, insights};
 pub use islands::Membership;
+pub use lessons::{LessonsOrigin, lessons};
 pub use methods::most_slots;
 pub use steering::{Hint, InsightEdit, Steering};
 pub use totals::Totals;
@@ -113,6 +115,26 @@ impl Method {
             self,
             Self::Playbook | Self::Sweep | Self::External | Self::Transform
         )
+    }
+
+    /// Returns true if those who write its candidates are shown lessons of earlier runs.
+    pub fn shows_lessons(self) -> bool {
+        match self {
+            Self::Playbook
+            | Self::Sweep
+            | Self::Transform
+            | Self::Free
+            | Self::Funsearch
+            | Self::Eoh => false,
+            Self::External
+            | Self::Insight
+            | Self::Full
+            | Self::Archive
+            | Self::BestOf
+            | Self::Refine
+            | Self::AiCudaEngineer
+            | Self::Adaptive => true,
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Statistics of insights: how often prompts showed each, and how their candidates ended.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use chrono::DateTime;
 use domain::api::ShownCandidates;
@@ -76,6 +76,7 @@ fn told_from(first: usize, run: &[(EntryState, &[usize])]) -> Vec<Insight> {
         entries,
         seen: seen.collect(),
         earlier: HashMap::from([(id(0), 1.0)]),
+        refused: HashSet::new(),
     })
 }
 

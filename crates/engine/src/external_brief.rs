@@ -2,6 +2,7 @@
 
 use domain::api::{Brief, HistoryEntry};
 use domain::brief::{Attempt, CandidateBrief, Context, describe_verdict};
+use domain::cleaning;
 use domain::id::RunId;
 use domain::search::PromptStyle;
 use domain::task::CasePurpose;
@@ -68,6 +69,7 @@ impl Engine {
             .and_then(|evaluation| evaluation.device.clone());
 
         let mut context = Context::new(&task, device.as_ref());
+        context.add_lessons(&outline.request.lessons);
         context.toolchain = judged
             .as_ref()
             .and_then(|evaluation| evaluation.toolchain.clone());
@@ -97,6 +99,10 @@ impl Engine {
         let told = prompt::render(&kind, PromptStyle::Standard, &context, u64::MAX)?;
 
         let mut insights = task.insights.clone();
+        if !outline.request.lessons.is_empty() {
+            insights.push('\n');
+            insights.push_str(&cleaning::clean_text(&outline.request.lessons));
+        }
         if !lessons.is_empty() {
             insights.push_str("\nFound in this run:\n");
         }

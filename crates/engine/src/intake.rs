@@ -19,6 +19,8 @@ use crate::promote::repository::{self, RepositoryError};
 use crate::{Engine, EngineError, model_choices};
 
 const MAX_NAME: usize = 200;
+/// The longest lessons of earlier runs, bytes. They are some 5,500 tokens, and every prompt carries them.
+const MAX_LESSONS: usize = 16_384;
 const DEFAULT_FILE: &str = "submission.cu";
 const DEFAULT_PROPOSER: &str = "outside";
 
@@ -271,6 +273,21 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
             let message = format!("the task has no file {start:?}");
             report("start", message, &format!("it has: {}", known.join(", ")));
         }
+    }
+    if request.lessons.len() > MAX_LESSONS {
+        let message = format!(
+            "the lessons have {} bytes, at most {MAX_LESSONS} are allowed",
+            request.lessons.len()
+        );
+        report("lessons", message, "keep those that matter most");
+    }
+    if !request.lessons.is_empty() && !request.method.shows_lessons() {
+        let message = format!("the method {} shows no lessons", request.method.as_str());
+        report(
+            "lessons",
+            message,
+            "leave them out, or choose a method that does, such as insight",
+        );
     }
     if let Some((message, fix)) = nothing_to_try(request, task) {
         report("method", message, fix);

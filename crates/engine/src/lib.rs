@@ -17,6 +17,7 @@ mod estimate;
 mod evaluation_request;
 mod external_brief;
 mod intake;
+mod lessons;
 pub mod llm;
 mod model_calls;
 mod model_choices;

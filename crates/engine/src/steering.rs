@@ -420,6 +420,9 @@ impl Engine {
             (request.budget.tokens, request.budget.dollars) = (None, None);
             request.budget.gain_per_dollar = None;
         }
+        if !method.shows_lessons() {
+            request.lessons.clear();
+        }
         request.budget = fork.budget.applied_to(request.budget);
         request.seed = fork.seed.unwrap_or(request.seed);
         let made = format!("{} from #{}", source.name, summary.ordinal);

@@ -31,8 +31,8 @@ pub use self::kernel::{
 };
 pub use self::pull_request::PullRequestArgs;
 pub use self::run::{
-    AskingArgs, ContextArgs, ExportRunArgs, McpArgs, MethodName, RecordingArgs, ReplayArgs,
-    RunArgs, ShowArgs, StyleName, SubmitArgs,
+    AskingArgs, ContextArgs, ExportRunArgs, LessonsArgs, McpArgs, MethodName, RecordingArgs,
+    ReplayArgs, RunArgs, ShowArgs, StyleName, SubmitArgs,
 };
 pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs};
 pub use self::service::{
@@ -142,6 +142,9 @@ pub enum Command {
     Mcp(McpArgs),
     /// Submit a kernel file to a run as a candidate.
     Submit(SubmitArgs),
+    /// Print what a run teaches later ones: the thoughts that helped and those that did not. `run
+    /// --lessons` gives the text to another run.
+    Lessons(LessonsArgs),
     /// Print all model calls of a run as a recording for `replay`.
     Recording(RecordingArgs),
     /// Repeat a recorded run, with the recorded replies in the place of the models.

@@ -287,9 +287,23 @@ impl Client {
     /// [`ClientError`].
     pub async fn recording(&self, run: RunId) -> Result<String, ClientError> {
         let path = format!("runs/{}/recording", run.uuid());
-        let response = self.http.get(self.url(&path)).send().await;
+        self.text(&path, "record the run").await
+    }
+
+    /// What a run teaches later ones, in Markdown; empty if it has no judged thought.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn lessons(&self, run: RunId) -> Result<String, ClientError> {
+        let path = format!("runs/{}/lessons", run.uuid());
+        self.text(&path, "read the lessons of the run").await
+    }
+
+    /// An answer that is no JSON.
+    async fn text(&self, path: &str, doing: &str) -> Result<String, ClientError> {
+        let response = self.http.get(self.url(path)).send().await;
         let response = response.map_err(|error| self.unreachable(error))?;
-        let response = accepted(response, "record the run").await?;
+        let response = accepted(response, doing).await?;
         let text = response.text().await;
         text.map_err(|error| self.unreachable(error))
     }

@@ -120,6 +120,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Context(args) => propose::context(args).await,
             Command::Mcp(args) => mcp::mcp(args).await,
             Command::Submit(args) => propose::submit(args).await,
+            Command::Lessons(args) => run::lessons(args).await,
             Command::Recording(args) => replay::recording(args).await,
             Command::Replay(args) => replay::replay(args, format).await,
             Command::Demo(args) => demo::demo(args, format).await,

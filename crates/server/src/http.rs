@@ -234,6 +234,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(models::preview))
         .routes(routes!(models::estimate))
         .routes(routes!(models::insights))
+        .routes(routes!(models::lessons))
         .routes(routes!(models::recording))
         .routes(routes!(candidates::list, candidates::submit))
         .routes(routes!(candidates::get))

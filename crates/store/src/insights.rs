@@ -56,11 +56,13 @@ impl Store {
                 .context("read the speedup of a candidate")?;
             earlier.extend(speedup.map(|speedup| (id, speedup)));
         }
+        let (_, refused) = snapshot::promotion(&mut view, run).await?;
         Ok(InsightRecords {
             first: RowRef::new("runs", run).number("ordinal", from)?,
             entries,
             seen,
             earlier,
+            refused: refused.into_iter().collect(),
         })
     }
 }

@@ -350,7 +350,7 @@ fn leading(entries: &[Entry], settled: usize) -> usize {
     pending.map_or(entries.len(), |more| settled + more)
 }
 
-async fn promotion(
+pub(crate) async fn promotion(
     connection: &mut Connection,
     run: RunId,
 ) -> Result<(PromotionProgress, Vec<CandidateId>), StoreError> {

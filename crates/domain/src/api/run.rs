@@ -48,6 +48,10 @@ pub struct RunRequest {
     /// The settings of the methods that ask models.
     #[serde(default)]
     pub evolution: Evolution,
+    /// Lessons of earlier runs, in Markdown, which prompts show beside those of the task: at most 16,384 bytes,
+    /// for methods that show lessons.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub lessons: String,
 }
 
 impl RunRequest {
@@ -64,6 +68,7 @@ impl RunRequest {
             promotion: None,
             models: Vec::new(),
             evolution: Evolution::default(),
+            lessons: String::new(),
         }
     }
 }

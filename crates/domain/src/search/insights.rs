@@ -1,7 +1,7 @@
 //! The effect of the thoughts that prompts showed: the candidates that were shown each, and their
 //! outcomes. A record for people; which thoughts are shown next does not depend on it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -62,6 +62,8 @@ pub struct InsightRecords {
     pub seen: HashMap<CandidateId, ShownCandidates>,
     /// Speedups of earlier candidates that a prompt showed as the best.
     pub earlier: HashMap<CandidateId, f64>,
+    /// The candidates whose confirmation failed or whose promotion was taken back.
+    pub refused: HashSet<CandidateId>,
 }
 
 impl InsightRecords {

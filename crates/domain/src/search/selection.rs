@@ -95,11 +95,14 @@ type Word = u32;
 
 impl DistinctThoughts {
     /// Adds the thought of the candidate at a place, unless it has no word or an earlier one is
-    /// nearly the same.
-    pub fn add(&mut self, place: usize, thought: &str) {
+    /// nearly the same. Returns the place of the kept thought that says it; none without a word.
+    pub fn add(&mut self, place: usize, thought: &str) -> Option<usize> {
         let words = self.number(thought);
-        if words.is_empty() || self.knows(&words) {
-            return;
+        if words.is_empty() {
+            return None;
+        }
+        if let Some(kept) = self.find(&words) {
+            return Some(self.places[kept]);
         }
         let own = u32::try_from(self.words.len()).expect("fewer thoughts than candidates");
         for word in prefix(&words) {
@@ -107,6 +110,7 @@ impl DistinctThoughts {
         }
         self.places.push(place);
         self.words.push(words);
+        Some(place)
     }
 
     /// The places of the kept thoughts, in the order in which they were added.
@@ -114,12 +118,14 @@ impl DistinctThoughts {
         &self.places
     }
 
-    fn knows(&self, words: &[Word]) -> bool {
+    /// The position of a kept thought with nearly the same words.
+    fn find(&self, words: &[Word]) -> Option<usize> {
         prefix(words)
             .iter()
             .filter_map(|word| self.by_prefix.get(word))
             .flatten()
-            .any(|kept| is_same(words, &self.words[*kept as usize]))
+            .map(|kept| *kept as usize)
+            .find(|kept| is_same(words, &self.words[*kept]))
     }
 
     /// The different words of a thought by their numbers, descending.

@@ -133,7 +133,9 @@ impl<'a> RecordCache<'a> {
         context.faithful = faithful;
         let evaluation = self.baseline.evaluation.as_ref();
         context.toolchain = evaluation.and_then(|evaluation| evaluation.toolchain.clone());
-        if matches!(method, Method::Free | Method::Funsearch | Method::Eoh) {
+        if method.shows_lessons() {
+            context.add_lessons(&self.snapshot.request.lessons);
+        } else {
             // No prompt of such a run shows a lesson, a repair's neither.
             context.seeds.clear();
         }

@@ -58,6 +58,7 @@ impl Engine {
             unknown.push("the baseline's time and profile".to_owned());
         }
         let mut context = Context::new(&task, device.as_ref());
+        context.add_lessons(&request.lessons);
         context.faithful = request.evolution.faithful;
         context.toolchain = judged
             .as_ref()

@@ -506,7 +506,7 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
             other => panic!("{other:?}"),
         }
     };
-    let cases: [(Change, &str); 7] = [
+    let cases: [(Change, &str); 9] = [
         (|asked| asked.models.clear(), "needs a model"),
         (
             |asked| asked.models[0].name = "n".to_owned(),
@@ -517,6 +517,17 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
         (|asked| asked.evolution.generations = 0, "generations"),
         (|asked| asked.evolution.temperature = 3.0, "temperature"),
         (|asked| asked.method = Method::Sweep, "asks no model"),
+        (
+            |asked| asked.lessons = "x".repeat(16_385),
+            "at most 16384 are allowed",
+        ),
+        (
+            |asked| {
+                asked.method = Method::Free;
+                asked.lessons = "Use float4.".to_owned();
+            },
+            "the method free shows no lessons",
+        ),
     ];
     for (change, word) in cases {
         let problems = refused(change).await;
@@ -547,6 +558,38 @@ async fn a_preview_says_what_the_first_call_of_the_next_run_says() {
         let preview = lab.engine.preview(&mended).await.expect("a prompt");
         assert_eq!(preview.calls, 9, "each may be repaired twice");
     }
+}
+
+#[tokio::test]
+async fn lessons_of_a_run_stand_in_the_prompts_of_the_next() {
+    let (model, models) = model(diligent);
+    let lab = Lab::with_models(models).await;
+    let first = lab.launch(asking(Method::Full, 8)).await;
+    assert_eq!(lab.engine.lessons(first).await.expect("a text"), "");
+    lab.drive(first, later_is_faster).await;
+    let lessons = lab.engine.lessons(first).await.expect("a text");
+    assert!(lessons.contains("What helped:\n- "), "{lessons}");
+    assert!(lessons.contains("What did not help:\n- "), "{lessons}");
+    for method in [Method::Full, Method::Insight, Method::BestOf] {
+        let mut asked = asking(method, 3);
+        asked.lessons.clone_from(&lessons);
+        let preview = lab.engine.preview(&asked).await.expect("a prompt");
+        assert!(preview.prompt.system.contains(lessons.trim()), "{method:?}");
+        model.heard.lock().expect("nobody panics with it").clear();
+        let next = lab.launch(asked).await;
+        lab.drive(next, later_is_faster).await;
+        let heard = model.heard.lock().expect("nobody panics with it").clone();
+        assert_eq!(heard.len(), 3);
+        for prompt in heard.values() {
+            assert!(prompt.system.contains(lessons.trim()), "{method:?}");
+        }
+    }
+    let mut outside = request(Method::External, 3);
+    outside.lessons.clone_from(&lessons);
+    let outside = lab.launch(outside).await;
+    let brief = lab.engine.brief(outside).await.expect("a brief");
+    assert!(brief.prompt.system.contains(lessons.trim()));
+    assert!(brief.insights.contains(lessons.trim()));
 }
 
 /// A kernel with a tile that the tuner may choose.

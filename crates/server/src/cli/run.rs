@@ -102,6 +102,13 @@ pub struct RunArgs {
     /// baseline.
     #[arg(long, value_name = "FILE")]
     pub start: Option<String>,
+    /// File with lessons of earlier runs, as `lessons` prints them. Prompts show them beside those of the
+    /// task.
+    #[arg(long, value_name = "FILE")]
+    pub lessons: Option<PathBuf>,
+    /// Id of an earlier run whose lessons prompts show, too. May be repeated.
+    #[arg(long = "lessons-of", value_name = "RUN")]
+    pub lessons_of: Vec<RunId>,
     /// Name of the device that must evaluate the run. By default any device.
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
@@ -294,6 +301,16 @@ pub struct SubmitArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `lessons`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct LessonsArgs {
+    /// Id of the run.
+    pub run: RunId,
     /// The service to send the request to.
     #[command(flatten)]
     pub service: ServiceAddress,

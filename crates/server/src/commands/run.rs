@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::follow::{Style, Until, follow, hint_without_workers, print, print_json};
 use super::{address, show};
 use crate::bundle::{self, BundleError};
-use crate::cli::RunArgs;
+use crate::cli::{LessonsArgs, RunArgs};
 use crate::client::Client;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::plain;
@@ -37,6 +37,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         promotion: promotion(&args)?,
         models: args.asking.models.clone(),
         evolution: args.asking.evolution(),
+        lessons: read_lessons(&client, &args).await?,
     };
     if args.asking.preview {
         return preview(&client, &request, args.json).await;
@@ -69,6 +70,42 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         Style::Text => print(&show::report(&client, &run).await?)?,
     }
     Ok(outcome(&run))
+}
+
+/// Prints what a run teaches later ones.
+pub(super) async fn lessons(args: LessonsArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let text = client.lessons(args.run).await?;
+    if text.is_empty() {
+        eprintln!(
+            "run {} teaches nothing yet: no candidate with a thought has a verdict",
+            args.run
+        );
+    }
+    print(&text)?;
+    Ok(Outcome::Accepted)
+}
+
+/// The text of the lessons file and the lessons of the named runs.
+async fn read_lessons(client: &Client, args: &RunArgs) -> Result<String, Failure> {
+    let mut parts = Vec::new();
+    if let Some(file) = &args.lessons {
+        let text = std::fs::read_to_string(file)
+            .with_context(|| format!("read the lessons in {}", file.display()))
+            .map_err(Failure::input)?;
+        parts.push(text);
+    }
+    for run in &args.lessons_of {
+        let text = client.lessons(*run).await?;
+        if text.is_empty() {
+            return Err(Failure::input(anyhow::anyhow!(
+                "take the lessons of run {run}: no candidate of it with a thought has a verdict; \
+                 leave out --lessons-of {run}"
+            )));
+        }
+        parts.push(text);
+    }
+    Ok(parts.join("\n"))
 }
 
 /// Shows the first prompt of a run and its estimated cost, without starting it.

@@ -66,6 +66,25 @@ pub async fn insights(
     Ok(Json(insights))
 }
 
+/// What a run teaches later ones, in Markdown: at most twelve thoughts after which a candidate was faster than its
+/// parent, and at most twelve after which none was, each with its outcomes. Of its newest 2,000 candidates; empty
+/// if none with a thought has a verdict. The text may be the `lessons` of a new run.
+#[utoipa::path(
+    get,
+    path = "/runs/{id}/lessons",
+    tag = "models",
+    security(("token" = ["viewer"])),
+    params(("id" = RunId, Path, description = "The run")),
+    responses((status = 200, body = String, content_type = "text/markdown"), AnyProblem)
+)]
+pub async fn lessons(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+) -> Result<impl IntoResponse, ApiError> {
+    let text = app.engine.lessons(run).await?;
+    Ok(([(CONTENT_TYPE, "text/markdown; charset=utf-8")], text))
+}
+
 /// A run's calls as a recording, JSON lines, which replays the run without its models.
 #[utoipa::path(
     get,
