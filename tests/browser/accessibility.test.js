@@ -27,6 +27,7 @@ async function violations() {
 
 const PAGES = {
   runs: { path: () => "/", ready: () => panel("Devices").waitFor() },
+  "chosen runs": { path: () => `/?chosen=${runId(5)},${runId(1)}`, ready: () => page.getByText("row-softmax playbook beside first try").waitFor() },
   "new run": { path: () => `/runs/new?task=${taskName}`, ready: () => page.getByText("No past runs.").waitFor() },
   run: { path: () => `/runs/${service.world.live}`, ready: () => page.getByRole("group", { name: /^Lineage of/ }).waitFor() },
   "accepted candidate": { path: () => `/candidates/${candidateId(BEST)}`, ready: () => panel("Times").waitFor() },

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 
 import { complaints, open, page, panel, service, setUp } from "./hooks.js";
-import { BEST, candidateId, RACY } from "./world.js";
+import { BEST, candidateId, RACY, runId } from "./world.js";
 
 /** The most stops of the tab key between one place of a page and another. */
 const STOPS = 120;
@@ -70,6 +70,20 @@ it("from the runs to the champion and its promotion", async () => {
   await press("g");
   await press("p");
   await page.getByRole("heading", { name: "Promotions" }).waitFor();
+  assert.deepEqual(complaints, []);
+});
+
+it("two runs of the list are compared", async () => {
+  await open("/");
+  await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+  await tabTo(/^Compare row-softmax playbook$/);
+  await press("Space");
+  await tabTo(/^Compare first try$/);
+  await press("Space");
+  await page.getByRole("button", { name: "Compare", exact: true, disabled: false }).waitFor();
+  await press("Enter");
+  await panel("Best so far").waitFor();
+  assert.equal(new URL(page.url()).search, `?of=runs&left=${runId(5)}&right=${runId(1)}`);
   assert.deepEqual(complaints, []);
 });
 

@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
-import { assertFits } from "./browser.js";
-import { inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
+import { assertFits, SIZES } from "./browser.js";
+import { complaints, inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
 import { accept, runId } from "./world.js";
 
 setUp();
@@ -44,13 +44,81 @@ it("the list is sorted by a click on a column, and a link keeps order and filter
   assert.equal(await page.locator("th[aria-sort]").getAttribute("aria-sort"), "ascending");
 });
 
+describe("two runs chosen in the list", () => {
+  const box = (name) => page.getByRole("checkbox", { name: `Compare ${name}`, exact: true });
+  const form = () => page.getByRole("form", { name: "Runs to compare" });
+
+  it("are compared, the first one at the left, in every look", async () => {
+    await open("/");
+    await box("first try").check();
+    await form().getByText("Choose a second run.").waitFor();
+    assert.ok(await form().getByRole("button", { name: "Compare" }).isDisabled());
+    await box("row-softmax playbook").check();
+    await form().getByText("first try beside row-softmax playbook").waitFor();
+    assert.ok(await box("layernorm by hand").isDisabled(), "a comparison takes two");
+    await inEveryLook("runs-chosen", async () => {
+      const bar = await form().getByRole("button", { name: "Compare" }).boundingBox();
+      const place = await box("first try").boundingBox();
+      assert.ok(place.width >= 16 && bar.height >= 24, "both can be hit by a finger");
+      const [content, room] = await form().locator(".list").evaluate((list) => [list.scrollWidth, list.clientWidth]);
+      assert.ok(content <= room, `the list is ${content} px wide in ${room} px`);
+    });
+    await form().getByRole("button", { name: "Compare" }).click();
+    await panel("Best so far").waitFor();
+    assert.equal(new URL(page.url()).search, `?of=runs&left=${runId(1)}&right=${runId(5)}`);
+    await page.goBack();
+    await form().getByText("first try beside row-softmax playbook").waitFor();
+    await form().getByRole("button", { name: "Clear" }).click();
+    await form().getByRole("button", { name: "Clear" }).waitFor({ state: "detached" });
+    assert.equal(new URL(page.url()).search, "");
+    assert.equal(await page.getByRole("checkbox", { checked: true }).count(), 0);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("stay chosen where a filter hides them, and in a link", async () => {
+    await open(`/?chosen=${runId(1)}`);
+    await form().getByText("first try", { exact: true }).first().waitFor();
+    await page.getByRole("searchbox").fill("attention");
+    await box("first try").waitFor({ state: "detached" });
+    await box("attention-f16 playbook").check();
+    await form().getByText("first try beside attention-f16 playbook").waitFor();
+    await box("attention-f16 playbook").uncheck();
+    await form().getByText("Choose a second run.").waitFor();
+  });
+
+  it("are in sight at the end of a long list", async () => {
+    const [run] = service.world.runs;
+    service.world.runs = Array.from({ length: 60 }, (_, number) => ({ ...run, id: runId(1000 + number), name: `run ${number}` }));
+    await open("/");
+    await box("run 0").check();
+    const button = form().getByRole("button", { name: "Compare" });
+    for (const [size, viewport] of Object.entries(SIZES)) {
+      await page.setViewportSize(viewport);
+      await box("run 0").scrollIntoViewIfNeeded();
+      const { y, height } = await button.boundingBox();
+      assert.ok(y > 0 && y + height <= viewport.height, `${size}: the button is at ${y} px`);
+    }
+  });
+
+  it("are not offered while there is one run", async () => {
+    service.world.runs.splice(1);
+    await open("/");
+    await page.getByRole("link", { name: "row-softmax playbook" }).waitFor();
+    assert.equal(await page.getByRole("checkbox").count(), 0);
+  });
+});
+
 it("three hundred runs come in pages, in every look", async () => {
   const [run] = service.world.runs;
   const words = "of many words ".repeat(6);
   service.world.runs = Array.from({ length: 300 }, (_, number) => ({ ...run, id: runId(1000 + number), name: `run ${number} ${number % 7 === 0 ? words : ""}`, trials: number, budget: { ...run.budget, trials: 400 } }));
   await open("/");
   await page.locator("tbody tr").nth(299).waitFor();
-  await inEveryLook("runs-large");
+  await inEveryLook("runs-large", async () => {
+    const badges = await page.locator("table").getByText("modelled", { exact: true }).filter({ visible: true }).count();
+    const isPhone = page.viewportSize().width === SIZES.phone.width;
+    assert.equal(badges, isPhone ? 300 : 1, "once in the head of the column, or in each row where there is no head");
+  });
 });
 
 it("the list is filtered by name, task, method and state", async () => {

@@ -77,6 +77,11 @@ export function comparePath(left: string, right: string): string {
   return `/compare?left=${left}&right=${right}`;
 }
 
+/** Two runs side by side. */
+export function compareRunsPath(left: string, right: string): string {
+  return `${compareRunPath(left)}&right=${right}`;
+}
+
 /** A run beside another one, which the page asks for. */
 export function compareRunPath(run: string): string {
   return `/compare?of=runs&left=${run}`;
