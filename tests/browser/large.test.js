@@ -41,6 +41,11 @@ for (const colorScheme of SCHEMES) {
       const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
       await page.screenshot({ path: `screenshots/generations-${colorScheme}-${size}.png`, fullPage: true });
       await assertFits(page);
+      const table = panel("Candidates").getByRole("region", { name: "Rows of candidates" });
+      const [edge, room] = await table.evaluate((frame) => [[...frame.querySelectorAll("th")].findLast((head) => head.offsetWidth > 0).getBoundingClientRect().right, frame.getBoundingClientRect().left + frame.clientWidth]);
+      assert.ok(Math.abs(edge - room) <= 1, `the columns end at ${edge} px of ${room} px`);
+      const starts = await panel("Verdicts").locator("svg").evaluateAll((found) => found.map((bar) => Math.round(bar.getBoundingClientRect().left)));
+      assert.equal(new Set(starts).size, 1, `the bars begin at ${starts} px`);
       const most = answers.reduce((one, other) => (one.bytes > other.bytes ? one : other));
       const whole = answers.reduce((sum, { bytes }) => sum + bytes, 0);
       test.diagnostic(`first paint after ${painted.toFixed(0)} ms; ${answers.length} answers of ${whole} bytes, the longest ${most.bytes} bytes (${most.path})`);

@@ -90,6 +90,7 @@ for (const size of [40, 600]) {
 
 it("of a run without candidates says what comes first", async () => {
   const made = world();
+  made.runs.find(({ id }) => id === runId(1)).state = { state: "running" };
   await open(made, { path: `/runs/${runId(1)}` });
   await lineage().getByText("No candidates yet.").waitFor();
   assert.equal(await lineage().locator("canvas").count(), 0);

@@ -216,8 +216,8 @@ describe("the curve", () => {
 
   it("of an empty run says so", async () => {
     await open(`/runs/${runId(1)}`);
-    await panel("Best so far").getByText("No candidate was accepted yet.").waitFor();
-    await table().getByText("No candidates yet.").waitFor();
+    await panel("Best so far").getByText("No candidate was accepted.").waitFor();
+    await table().getByText("No candidates.").waitFor();
   });
 });
 
@@ -315,11 +315,20 @@ describe("controls", () => {
 });
 
 describe("when there is little to show", () => {
-  it("a run without candidates says what comes first", async () => {
+  it("a run without candidates says what comes first, and one that is over expects nothing", async () => {
+    service.world.runs.find(({ id }) => id === runId(1)).state = { state: "running" };
     await open(`/runs/${runId(1)}`);
-    await panel("Lineage").getByText("No candidates yet.").waitFor();
-    await panel("Verdicts").getByText("No verdicts yet.").waitFor();
-    await inEveryLook("run-empty");
+    await panel("Lineage").getByText("No candidates yet. The first will be the task's baseline.").waitFor();
+    await panel("Best so far").getByText("No candidate was accepted yet.").waitFor();
+    service.world.runs.find(({ id }) => id === runId(1)).state = { state: "cancelled" };
+    await page.reload();
+    await panel("Lineage").getByText("The run ended without a candidate.").waitFor();
+    await panel("Verdicts").getByText("No verdicts.").waitFor();
+    await inEveryLook("run-empty", async () => {
+      const { height } = await table().boundingBox();
+      assert.ok(height < 220, `a table without rows takes ${height} px`);
+      assert.doesNotMatch(await page.locator("main").innerText(), /accepted yet/);
+    });
   });
 
   it("an unknown run shows the service's own words", async () => {

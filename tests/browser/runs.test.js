@@ -23,7 +23,7 @@ it("each run with its state, its best and its budget, in every look; and the dev
     const measured = await page.locator("tbody tr", { hasText: "on the card" }).innerText();
     assert.ok(measured.includes("1.31×") && !measured.includes("modelled"), measured);
     const devices = await panel("Devices").innerText();
-    assert.match(devices, /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults\s+controls: 300, 3 screened as faster \(at most 2\.57 %\), 0 promoted \(at most 1\.00 %\), 1 unfinished/);
+    assert.match(devices, /of ada\s+well\s+gets no job until [\d:]+: its last jobs all ended in faults\s+controls: 300, 3 screened as faster \(at most 2\.57\s%\), 0 promoted \(at most 1\.00\s%\), 1 unfinished/);
     assert.match(devices, /of bob\s+set aside: it does not keep what was written\s+controls: none yet/);
     assert.match(devices, /of cleo\s+well\s+controls: none: modelled times have no noise/);
   });

@@ -5,7 +5,7 @@ const TOLD = 8;
 
 export function mix(counts: Record<string, number>): string {
   const sorted = Object.entries(counts).sort(([one, few], [other, many]) => many - few || one.localeCompare(other));
-  const told = sorted.slice(0, TOLD).map(([name, times]) => `${times} ${name}`);
+  const told = sorted.slice(0, TOLD).map(([name, times]) => `${times}\u00a0${name}`);
   const rest = sorted.slice(TOLD).reduce((sum, [, times]) => sum + times, 0);
-  return [...told, ...(rest > 0 ? [`${rest} others`] : [])].join(", ");
+  return [...told, ...(rest > 0 ? [`${rest}\u00a0others`] : [])].join(", ");
 }

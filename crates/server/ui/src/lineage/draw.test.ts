@@ -98,6 +98,20 @@ describe("labels", () => {
     for (const { left, right } of heads) expect(right - left).toBeLessThan(column);
   });
 
+  it("show a verdict in full where the ordinal has room on the second line", () => {
+    const { ctx, texts } = recorder();
+    const leaf = [candidate(0), candidate(1, { generation: 1, parents: [id(0)], title: "ITEMS=4", speedup: null, verdict: "incorrect_output" })];
+    const frame = { width: 340, height: 520 };
+    const made = scene(leaf, { frame, view: whole(layout(leaf), frame) });
+    const room = labelRoom(detail(made.graph, made.frame, made.view.zoom), false).width;
+    const words = "incorrect output";
+    expect([LETTER * words.length <= room, LETTER * `${words} #1`.length > room - 5]).toEqual([true, true]);
+    draw(ctx, made);
+    const written = texts.map(({ text }) => text);
+    expect(written).toContain(words);
+    expect(written).toContain("#1 ITEMS=4");
+  });
+
   it("end before the next column", () => {
     const graph = { width: 20_000, height: 3_000 };
     for (let zoom = 0; zoom <= 1; zoom += 0.05) {
@@ -138,7 +152,7 @@ it("a replay leaves out what came later", () => {
   // Wide enough for the ordinal beside every speedup.
   const frame = { width: 4_000, height: 520 };
   draw(ctx, scene(few, { last: 7, frame, view: whole(layout(few), frame) }));
-  const ordinals = texts.filter(({ text }) => /^#\d+$/.test(text)).map(({ text }) => Number(text.slice(1)));
+  const ordinals = texts.flatMap(({ text }) => /^#(\d+)/.exec(text)?.[1] ?? []).map(Number);
   expect(Math.max(...ordinals)).toBe(7);
   expect(ordinals).toHaveLength(8);
 });

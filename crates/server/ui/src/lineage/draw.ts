@@ -435,9 +435,10 @@ function labels(ctx: CanvasRenderingContext2D, places: Place[], scene: Scene, at
     const used = ctx.measureText(ordinal).width;
     ctx.font = `${stand.tone === "pending" ? 400 : 600} 12px ${palette.family}`;
     const head = headline(node, stand);
-    // A speedup is short and says most: where only one of them has room, it stands without the ordinal.
-    const isAlone = head.endsWith("×") && ctx.measureText(head).width > room.width - GAP - used;
-    const what = isAlone ? head : cut(ctx, head, room.width - GAP - used);
+    // Where only one of them has room, the speedup or verdict stands alone, because it says most. A second line takes the ordinal.
+    const long = ctx.measureText(head).width;
+    const isAlone = long > room.width - GAP - used && (size.lines === 2 || long <= room.width || head.endsWith("×"));
+    const what = isAlone && head.endsWith("×") ? head : cut(ctx, head, isAlone ? room.width : room.width - GAP - used);
     // The line to its children runs below the words, or between the two lines of them.
     const first = size.lines === 2 ? y - 5 : isParent ? y - 2 : y + 4;
     write(what, x + room.x, first, stand.tone === "pending" ? palette.soft : palette.ink);
@@ -448,7 +449,7 @@ function labels(ctx: CanvasRenderingContext2D, places: Place[], scene: Scene, at
     }
     if (size.lines === 2) {
       ctx.font = `10.5px ${palette.family}`;
-      write(cut(ctx, node.title, room.width), x + room.x, y + 13.5, palette.soft);
+      write(cut(ctx, isAlone ? `${ordinal} ${node.title}` : node.title, room.width), x + room.x, y + 13.5, palette.soft);
     }
   }
   ctx.globalAlpha = 1;

@@ -14,7 +14,7 @@ export const COLUMN_ROWS = 32;
 const BAND = 1.3;
 /** Rows of a column for each square root of the candidates, so that a large graph has the shape of its frame. */
 const ROWS_PER_ROOT = 0.9;
-const MARGIN = { left: 34, top: 44, right: 172, bottom: 24 };
+const MARGIN = { left: 46, top: 44, right: 172, bottom: 24 };
 /** The least rows of a column in one lane, and the space between the rows of two lanes. */
 const LANE_ROWS = 6;
 const LANE_GAP = 2 * ROW;

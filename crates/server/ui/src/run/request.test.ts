@@ -101,7 +101,7 @@ it("says settings in words", () => {
     "prompts of 9,000 tokens at most",
   ]);
   expect(settings({ ...evolution, faithful: false, schedule: { mode: "generational" } })).toEqual(
-    expect.arrayContaining(["3 repairs in a row at most", "25 % of the timed candidates are configurations of the fastest", "models chosen by weight, operators in turn"]),
+    expect.arrayContaining(["3 repairs in a row at most", "25\u00a0% of the timed candidates are configurations of the fastest", "models chosen by weight, operators in turn"]),
   );
   expect(settings({ ...evolution, faithful: false, sweep_percent: 0, bandit: true, schedule: { mode: "generational" } })).toEqual(
     expect.arrayContaining(["tunables of the fastest are not searched", "models and operators chosen by gain per dollar"]),

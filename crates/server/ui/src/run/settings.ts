@@ -41,7 +41,7 @@ export function methodAsksModels(method: Method): boolean {
 export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, bandit, style, prompt_tokens }: Evolution): string[] {
   const extensions = [
     repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
-    sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)} % of the timed candidates are configurations of the fastest`,
+    sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)}\u00a0% of the timed candidates are configurations of the fastest`,
     bandit ? "models and operators chosen by gain per dollar" : "models chosen by weight, operators in turn",
   ];
   return [

@@ -14,9 +14,9 @@ describe("controls", () => {
 
   it("are told with bounds that are rounded up", () => {
     const some = { ...NONE, made: 1300, screened: 4, undecided: 1, screened_at_most: 0.007021, promoted_at_most: 0.003644 };
-    expect(controls.tally("nvidia", some)).toBe("1,300, 4 screened as faster (at most 0.71 %), 0 promoted (at most 0.37 %), 1 undecided");
-    expect(controls.atMost(1e-9)).toBe("at most 0.01 %");
-    expect(controls.atMost(1)).toBe("at most 100.00 %");
+    expect(controls.tally("nvidia", some)).toBe("1,300, 4 screened as faster (at most 0.71\u00a0%), 0 promoted (at most 0.37\u00a0%), 1 undecided");
+    expect(controls.atMost(1e-9)).toBe("at most 0.01\u00a0%");
+    expect(controls.atMost(1)).toBe("at most 100.00\u00a0%");
   });
 
   it("name what went wrong", () => {

@@ -25,7 +25,7 @@ export function isWrong({ kind }: Control): boolean {
 
 /** An upper bound on a share: rounded down it would be none. */
 export function atMost(share: number): string {
-  return `at most ${Math.min(100, Math.ceil(1e4 * share) / 100).toFixed(2)} %`;
+  return `at most ${Math.min(100, Math.ceil(1e4 * share) / 100).toFixed(2)}\u00a0%`;
 }
 
 /**

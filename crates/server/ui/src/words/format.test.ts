@@ -57,9 +57,9 @@ describe("numbers", () => {
   it.each([
     [0, "0"],
     [0.412, "0.412"],
-    [0.00004, "4.0 · 10⁻⁵"],
-    [1.7e-7, "1.7 · 10⁻⁷"],
-    [2.5e12, "2.5 · 10¹²"],
+    [0.00004, "4.0\u00a0·\u00a010⁻⁵"],
+    [1.7e-7, "1.7\u00a0·\u00a010⁻⁷"],
+    [2.5e12, "2.5\u00a0·\u00a010¹²"],
   ])("%d as an error", (value, text) => expect(format.scientific(value)).toBe(text));
 
   it.each([

@@ -99,7 +99,7 @@ export function scientific(value: number): string {
   if (value === 0) return "0";
   if (Math.abs(value) >= 0.01 && Math.abs(value) < 1e4) return significant(value);
   const [mantissa, exponent] = value.toExponential(1).split("e");
-  return `${mantissa} · 10${superscript(Number(exponent))}`;
+  return `${mantissa}\u00a0·\u00a010${superscript(Number(exponent))}`;
 }
 
 function superscript(exponent: number): string {
