@@ -113,7 +113,7 @@ describe("the insights of a run", () => {
     release();
     await panel("Insights").getByText("rows in pairs").waitFor();
     assert.equal(insights(), 1);
-    const order = service.requests.filter((request) => /lineage|insights/.test(request)).map((request) => request.split("/").at(-1));
+    const order = service.requests.filter((request) => /\/(lineage|insights)$/.test(request)).map((request) => request.split("/").at(-1));
     assert.deepEqual(order, ["lineage", "insights"]);
     service.world.views.insights[2].thought = "rows in threes";
     service.emit(accept(service.world, 17, 5.1));
@@ -147,6 +147,43 @@ describe("the insights of a run", () => {
     await panel("Insights").getByText("No thoughts yet").or(panel("Insights").getByRole("table")).waitFor();
     assert.equal(insights(), 1);
     assert.deepEqual(complaints, []);
+  });
+});
+
+describe("the totals of a run", () => {
+  const TOTALS = ["/lineage/generations", "/curve"];
+
+  it("are asked for beside the run, because its address says which", async () => {
+    await serve(largeWorld(LARGE));
+    const release = await openHolding(`**/api/v1${run()}`, run());
+    for (const part of TOTALS) await untilAsked(run() + part);
+    assert.equal(asked(run()), 0, "the run's own answer is not there yet");
+    release();
+    await panel("Lineage").getByRole("button", { name: /^generations? / }).first().waitFor();
+    assert.deepEqual(TOTALS.map((part) => asked(run() + part)), [1, 1]);
+    assert.deepEqual(complaints, []);
+  });
+
+  it("that fail are no trouble of a run that needs none", async () => {
+    await prepare();
+    await page.route(/\/(generations|curve)$/, (route) => route.fulfill({ status: 500, json: { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" } }));
+    await page.goto(service.origin + run());
+    await node(BEST).waitFor();
+    assert.equal(await page.getByRole("alert").count(), 0);
+  });
+
+  it("that fail are shown as trouble of a run that is shown by them, and asked for again", async () => {
+    await serve(largeWorld(LARGE));
+    await prepare();
+    await page.route("**/curve", (route) => route.fulfill({ status: 500, json: { type: "/problems/internal", title: "Internal error", status: 500, detail: "see the log for 4711" } }));
+    await page.goto(service.origin + run());
+    const alert = page.getByRole("alert");
+    await alert.getByText("see the log for 4711").waitFor();
+    await page.getByRole("heading", { name: `run of ${LARGE}` }).waitFor();
+    await page.unroute("**/curve");
+    await alert.getByRole("button", { name: "Try again" }).click();
+    await panel("Lineage").getByRole("button", { name: /^generations? / }).first().waitFor();
+    assert.equal(await alert.count(), 0);
   });
 });
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 
 import type { LineageGenerations } from "../api/types";
-import { buckets, most } from "./buckets";
+import { buckets, most, outlines } from "./buckets";
 
 const data: LineageGenerations = {
   total: 100,
@@ -23,6 +23,16 @@ it("makes bars of the totals", () => {
     { from: 0, to: 2, candidates: 40, accepted: 20, rejected: 20, unjudged: 0, fastest: 1.5, onPath: true },
     { from: 3, to: 5, candidates: 40, accepted: 30, rejected: 9, unjudged: 1, fastest: 2.25, onPath: true },
     { from: 6, to: 7, candidates: 20, accepted: 0, rejected: 15, unjudged: 5, fastest: null, onPath: false },
+  ]);
+});
+
+it("piles each bar from the ground, and joins the parts of one look", () => {
+  expect(outlines(buckets(data), 40, 2.25, 80)).toEqual([
+    ["ramp-3", "M0 40h0.86v40h-0.86z"],
+    ["rejected", "M0 0h0.86v40h-0.86zM1 2h0.86v18h-0.86zM2 50h0.86v30h-0.86z"],
+    ["path", "M0 82h1v4h-1zM1 82h1v4h-1z"],
+    ["ramp-6", "M1 20h0.86v60h-0.86z"],
+    ["unjudged", "M1 0h0.86v2h-0.86zM2 40h0.86v10h-0.86z"],
   ]);
 });
 

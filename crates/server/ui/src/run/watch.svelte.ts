@@ -9,7 +9,7 @@
 
 import { ApiError, bestCurve, candidates, control, eventsUrl, health, lineage, lineageColumns, lineageGenerations, run, type Control } from "../api/client";
 import { onRecovery } from "../api/reach";
-import type { CandidateSummary, LineageGenerations, RunEvent, RunState, RunView } from "../api/types";
+import type { BestCurve, CandidateSummary, LineageGenerations, RunEvent, RunState, RunView } from "../api/types";
 import { changed, fromColumns, fromCurve, withBest } from "./columns";
 import { Pace } from "./pace";
 import { merge, patch, split, type Window } from "./patch";
@@ -30,6 +30,9 @@ const PAST = 150;
 const RETRY_MS = 2_000;
 
 export type Connection = "connecting" | "live" | "lost" | "ended";
+
+/** What is shown of a run that is too large for its candidates. */
+type Totals = [LineageGenerations, BestCurve];
 
 type Timer = ReturnType<typeof setTimeout> | undefined;
 
@@ -77,6 +80,9 @@ export class RunWatch {
     this.error = null;
     this.#stopWatching();
     this.#stopWatching = onRecovery(() => this.refresh());
+    // How large a run is comes with the run, so the totals of a large one are asked for beside it; others need none.
+    const totals = this.#askTotals();
+    totals.catch(() => undefined);
     try {
       const view = await run(this.id);
       if (this.#closed) return;
@@ -86,7 +92,7 @@ export class RunWatch {
       this.#last = Math.max(0, view.last_event - PAST);
       document.addEventListener("visibilitychange", this.#look);
       this.#look();
-      await this.#read(view);
+      await this.#read(view, totals);
     } catch (error) {
       this.error = asApiError(error);
       return;
@@ -96,7 +102,7 @@ export class RunWatch {
   }
 
   /** Reads the candidates in the form that their number allows. */
-  async #read(view: RunView): Promise<void> {
+  async #read(view: RunView, totals: Promise<Totals>): Promise<void> {
     const size = Object.values(view.verdicts).reduce((sum, number) => sum + number, view.pending);
     if (size <= WHOLE) {
       const { nodes, truncated } = await lineage(this.id);
@@ -105,18 +111,24 @@ export class RunWatch {
     }
     this.columns = true;
     if (size > MOST) {
-      await this.#readTotals(view);
+      await this.#showTotals(view, totals);
       return;
     }
     this.nodes = await this.#slices(view);
   }
 
-  /** Reads the totals of a run that is too large for its candidates; the fastest of every bucket stand for them. */
-  async #readTotals(view: RunView): Promise<void> {
-    const [generations, curve] = await Promise.all([lineageGenerations(this.id), bestCurve(this.id)]);
+  #askTotals(): Promise<Totals> {
+    return Promise.all([lineageGenerations(this.id), bestCurve(this.id)]);
+  }
+
+  /** Shows the totals of a run that is too large for its candidates; the fastest of every bucket stand for them. */
+  async #showTotals(view: RunView, totals: Promise<Totals>): Promise<void> {
+    const [generations, curve] = await totals;
     if (this.#closed) return;
-    this.generations = generations;
     this.sample = { nodes: fromCurve(curve, view), width: curve.width };
+    // The curve and the table are drawn first, so that a key or a click need not wait for the bars too.
+    await drawn();
+    this.generations = generations;
   }
 
   /** Reads the slices of a run, or of some of its generations, as far as they can be shown. */
@@ -271,7 +283,7 @@ export class RunWatch {
     const view = await run(this.id);
     if (this.#closed) return;
     this.run = view;
-    if (this.generations) await this.#readTotals(view);
+    if (this.generations) await this.#showTotals(view, this.#askTotals());
   }
 
   async #refresh(window: Window): Promise<void> {
@@ -284,6 +296,12 @@ export class RunWatch {
     const page = await candidates(this.id, window);
     if (!this.#closed) this.nodes = merge(this.nodes, page.candidates);
   }
+}
+
+/** Resolves once what changed is drawn; a hidden page draws nothing, and waits for nothing. */
+function drawn(): Promise<void> {
+  if (document.hidden) return Promise.resolve();
+  return new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
 }
 
 export function isOver(state: RunState | undefined): boolean {
