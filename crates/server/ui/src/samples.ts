@@ -166,6 +166,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     measurement: null,
     flags: [],
     machine_code: null,
+    hottest_lines: null,
     found_on: null,
     not_run: [],
     sanitizers: null,

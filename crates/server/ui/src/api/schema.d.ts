@@ -623,6 +623,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/lessons": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * What a run teaches later ones, in Markdown: at most twelve thoughts after which a candidate was faster than its
+         *     parent, and at most twelve after which none was, each with its outcomes. Of its newest 2,000 candidates; empty
+         *     if none with a thought has a verdict. The text may be the `lessons` of a new run.
+         */
+        get: operations["get_runs_id_lessons"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/lineage": {
         parameters: {
             query?: never;
@@ -2190,6 +2211,7 @@ export interface components {
             found_on?: components["schemas"]["SeedFamily"] | null;
             /** @description Every soft gate with its measured value. */
             gates: components["schemas"]["GateOutcome"][];
+            hottest_lines?: components["schemas"]["HottestLines"] | null;
             image_digest?: components["schemas"]["Digest"] | null;
             /** @description Each kernel's resources. */
             kernels: components["schemas"]["KernelResources"][];
@@ -2835,6 +2857,39 @@ export interface components {
             /** @description Its title. */
             title: string;
         };
+        /** @description A source line with its part of a launch's work. */
+        HotLine: {
+            /**
+             * Format: int32
+             * @description Line in the candidate's file, from 1.
+             */
+            line: number;
+            /**
+             * Format: double
+             * @description The line's part of the launch's work, 0 to 1.
+             */
+            share: number;
+            /**
+             * Format: double
+             * @description The work over the least that the bytes it moves need, 1 or more; none for instructions, and where no byte
+             *     was moved.
+             */
+            times_ideal?: number | null;
+        };
+        /**
+         * @description The source lines with the most of the work that bounds one launch, the launch in which one term of the time
+         *     model takes the most time.
+         */
+        HottestLines: {
+            /** @description The score case. */
+            case: string;
+            /** @description The kernel that was launched. */
+            kernel: string;
+            /** @description At most five lines, the one with the most work first. */
+            lines: components["schemas"]["HotLine"][];
+            /** @description The kind of work that the lines are ordered by. */
+            work: components["schemas"]["LineWork"];
+        };
         /** @description The author's expectation, written down before anything is measured. */
         Idea: {
             /** @description Expected speedup over the parent, lowest and highest, as ratios. */
@@ -3137,6 +3192,11 @@ export interface components {
              */
             threads_per_sm: number;
         };
+        /**
+         * @description A kind of work that is counted for each source line.
+         * @enum {string}
+         */
+        LineWork: "instructions" | "global_sectors" | "shared_wavefronts";
         /** @description The lineage graph of a run, with everything that lists show of a candidate. */
         Lineage: {
             /** @description Candidates by ordinal; edges are their `parents`. */
@@ -3985,6 +4045,11 @@ export interface components {
             device?: string | null;
             /** @description The settings of the methods that ask models. */
             evolution?: components["schemas"]["Evolution"];
+            /**
+             * @description Lessons of earlier runs, in Markdown, which prompts show beside those of the task: at most 16,384 bytes,
+             *     for methods that show lessons.
+             */
+            lessons?: string;
             /** @description The method. */
             method: components["schemas"]["Method"];
             /** @description The configured models that write candidates, for the methods that ask models. */
@@ -6340,6 +6405,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Insight"][];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_runs_id_lessons: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/markdown": string;
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
