@@ -27,6 +27,8 @@ const PROSE_WORDS: usize = 3;
 /// The fields of messages that hold whole sources, which
 /// [`crate::candidate::KernelSource::parse`] cleans and whose problems count lines.
 const SOURCES: [&str; 1] = ["source"];
+/// The fields of messages that hold texts of several lines.
+const TEXTS: [&str; 1] = ["lessons"];
 
 /// One line of at most `most` characters: white space as single blanks; without control,
 /// invisible and direction-changing characters and escape sequences.
@@ -222,6 +224,7 @@ fn clean_value(field: &str, value: &mut Value) {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) => {}
         Value::String(_) if SOURCES.contains(&field) => {}
+        Value::String(text) if TEXTS.contains(&field) => *text = clean_text(text),
         // Blanks stay as they are where nothing is to be cleaned: they may be part of a path.
         Value::String(text) if printable(text, |_| None) == *text => {}
         Value::String(text) => *text = clean_line(text, usize::MAX),
@@ -317,6 +320,14 @@ mod tests {
         let mut body = serde_json::json!({ "repository": " /srv/a  b ", "title": "a  b\u{202e}" });
         clean_body(&mut body);
         let clean = serde_json::json!({ "repository": " /srv/a  b ", "title": "a b" });
+        assert_eq!(body, clean);
+    }
+
+    #[test]
+    fn lessons_keep_their_lines() {
+        let mut body = serde_json::json!({ "lessons": "Helped:\n- a\u{202e}b\n", "title": "a\nb" });
+        clean_body(&mut body);
+        let clean = serde_json::json!({ "lessons": "Helped:\n- ab\n", "title": "a b" });
         assert_eq!(body, clean);
     }
 

@@ -378,3 +378,46 @@ async fn a_brief_tells_a_proposer_what_to_start_from() {
     assert!(told.contains(&fixtures::kernel("baseline", 128)), "{told}");
     assert!(told.contains(&format!("{trials} are left")), "{told}");
 }
+
+#[tokio::test]
+async fn lessons_of_a_run_reach_the_brief_of_the_next() {
+    let (service, run, worker) = Service::running().await;
+    let path = format!("/api/v1/runs/{}/lessons", run.uuid());
+    let none = service.get(&path).await;
+    assert_eq!((none.status, none.body.as_str()), (StatusCode::OK, ""));
+    let body = json!({
+        "source": fixtures::kernel("small blocks", 64),
+        "proposer": "test",
+        "hypothesis": "Smaller blocks leave no lane idle.",
+    });
+    let candidates = format!("/api/v1/runs/{}/candidates", run.uuid());
+    assert_eq!(
+        service.post(&candidates, &body).await.status,
+        StatusCode::CREATED
+    );
+    service.judge(worker, 50.0).await;
+    service.until(run, |run| run.pending == 0).await;
+    let lessons = service.get(&path).await;
+    assert_eq!(
+        lessons.header("content-type"),
+        "text/markdown; charset=utf-8"
+    );
+    let told =
+        "\n\nWhat helped:\n- Smaller blocks leave no lane idle. [2.00 times its parent's speed]\n";
+    assert!(lessons.body.ends_with(told), "{}", lessons.body);
+
+    let request = json!({ "task": "scale", "method": "external", "lessons": lessons.body });
+    let next: RunView = service.post("/api/v1/runs", &request).await.read();
+    service.judge(worker, 100.0).await;
+    service
+        .until(next.id, |run| run.state == RunState::Running)
+        .await;
+    let brief = service
+        .get(&format!("/api/v1/runs/{}/brief", next.id.uuid()))
+        .await;
+    let brief: Value = brief.read();
+    for text in [&brief["prompt"]["system"], &brief["insights"]] {
+        let text = text.as_str().unwrap();
+        assert!(text.contains(lessons.body.trim()), "{text}");
+    }
+}
