@@ -3,7 +3,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
+import { assertFits } from "./browser.js";
 import { complaints, open, page, service, setUp } from "./hooks.js";
+import { someInsights } from "./views.js";
 
 setUp();
 
@@ -40,6 +42,31 @@ it("a run is asked to end early, to sweep less and to learn which model to ask",
   const { budget, evolution } = request.postDataJSON();
   assert.deepEqual(budget, { trials: 45, floor_percent: 90, gain_per_dollar: 2 });
   assert.deepEqual([evolution.sweep_percent, evolution.bandit], [0, true]);
+});
+
+it("a run begins with the lessons of another", async () => {
+  service.world.models = [{ name: "fast", api: "openai", model: "fast-1", host: "models.example.com", price: { input: 1, output: 2 }, context_tokens: 128_000, max_output_tokens: 16_384, concurrency: 4 }];
+  service.world.views = { insights: someInsights(service.world) };
+  service.world.lessons = "What helped:\n- Wide loads. [1.50 times its parent's speed]\n";
+  await open(`/insights?run=${service.world.live}`);
+  await page.getByRole("link", { name: "New run with its lessons" }).click();
+  const lessons = page.getByLabel("Lessons", { exact: true });
+  await lessons.waitFor();
+  assert.equal(await lessons.inputValue(), service.world.lessons);
+  await assertFits(page);
+  await page.screenshot({ path: "screenshots/lessons.png", fullPage: true });
+  const sent = async () => {
+    const [request] = await Promise.all([page.waitForRequest((made) => made.method() === "POST" && made.url().endsWith("/api/v1/runs")), page.keyboard.press("Control+Enter")]);
+    return request.postDataJSON();
+  };
+  await lessons.fill("Use float4.\nNever shuffle.\n");
+  service.refusal = { type: "/problems/refused", title: "Invalid request", status: 422, detail: "", problems: [{ file: "lessons", line: 0, column: 0, message: "the method free shows no lessons", fix: "" }] };
+  assert.equal((await sent()).lessons, "Use float4.\nNever shuffle.\n");
+  await page.locator('[data-field="lessons"]').getByText("shows no lessons").waitFor();
+  // A method whose candidates nobody writes has none.
+  await page.getByLabel("Method", { exact: true }).selectOption("playbook");
+  assert.equal(await lessons.count(), 0);
+  assert.equal("lessons" in (await sent()), false);
 });
 
 describe("a launch that the service refuses", () => {

@@ -136,6 +136,8 @@ export class Service {
       }
       case "steering":
         return send(response, 200, world.steering ?? []);
+      case "lessons":
+        return void response.writeHead(200, { "content-type": "text/markdown; charset=utf-8" }).end(world.lessons ?? "");
       case "insights":
         return send(response, 200, insights(this.world, run.id));
       case "events":

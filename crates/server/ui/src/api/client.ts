@@ -133,6 +133,11 @@ export function insights(id: string): Promise<Insight[]> {
 }
 
 /** Candidates with successive ordinals; the API's cursor is the ordinal before the first. */
+/** What a run teaches later ones, in Markdown; empty if none of its candidates with a thought has a verdict. */
+export function lessonsOf(id: string): Promise<string> {
+  return value(api.GET("/api/v1/runs/{id}/lessons", { params: { path: { id } }, parseAs: "text" }));
+}
+
 export function candidates(id: string, window: { first: number; size: number }): Promise<CandidatePage> {
   const cursor = window.first === 0 ? undefined : String(window.first - 1);
   return value(api.GET("/api/v1/runs/{id}/candidates", { params: { path: { id }, query: { cursor, limit: window.size } } }));

@@ -3,7 +3,7 @@
 
 import type { ApiError } from "../api/client";
 import type { Evolution, Method, Problem, RunRequest } from "../api/types";
-import { methodAsksModels } from "./settings";
+import { methodAsksModels, methodHasReaders } from "./settings";
 
 /** The values of the form. A number that was not filled in is null. */
 export interface Form {
@@ -33,6 +33,8 @@ export interface Form {
   faithful: boolean;
   seed: number | null;
   device: string;
+  /** Lessons of earlier runs, in Markdown. */
+  lessons: string;
   repository: string;
   base: string;
   path: string;
@@ -65,6 +67,7 @@ export function emptyForm(): Form {
     faithful: false,
     seed: 0,
     device: "",
+    lessons: "",
     repository: "",
     base: "",
     path: "",
@@ -88,6 +91,7 @@ export function requestOf(form: Form): RunRequest {
   const budget = filled(asks ? { ...shared, tokens, dollars, gain_per_dollar } : shared);
   const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
   if (form.seed !== null) request.seed = form.seed;
+  if (methodHasReaders(form.method) && form.lessons.trim() !== "") request.lessons = form.lessons;
   if (form.repository.trim() !== "") {
     const target = filled({ base: form.base.trim(), path: form.path.trim(), region: form.path.trim() === "" ? "" : form.region.trim() });
     request.promotion = { repository: form.repository.trim(), ...target };

@@ -37,6 +37,11 @@ export function methodAsksModels(method: Method): boolean {
   return WITH_MODELS.includes(method);
 }
 
+/** True if someone reads a prompt: a model, or whoever submits candidates. */
+export function methodHasReaders(method: Method): boolean {
+  return methodAsksModels(method) || method === "external";
+}
+
 /** The settings of a run in words. A faithful run neither repairs, sweeps nor learns which model to ask. */
 export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, bandit, style, prompt_tokens }: Evolution): string[] {
   const extensions = [
