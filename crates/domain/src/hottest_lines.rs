@@ -13,6 +13,9 @@ use crate::timing::Timing;
 
 /// The most lines that are kept.
 const MAX_LINES: usize = 5;
+/// The least part of a launch's work that makes a line hot. What a line below it could save is lost among the
+/// others.
+const LEAST_SHARE: f64 = 0.01;
 
 /// The source lines with the most of the work that bounds one launch, the launch in which one term of the time
 /// model takes the most time.
@@ -24,7 +27,7 @@ pub struct HottestLines {
     pub kernel: String,
     /// The kind of work that the lines are ordered by.
     pub work: LineWork,
-    /// At most five lines, the one with the most work first.
+    /// At most five lines with at least 1% of the work, the one with the most first.
     pub lines: Vec<HotLine>,
 }
 
@@ -120,6 +123,7 @@ impl HottestLines {
                     times_ideal: ratio(amount, work.ideal(&line.counters)),
                 })
             })
+            .filter(|line| line.share >= LEAST_SHARE)
             .collect();
         (!lines.is_empty()).then(|| Self {
             case: time.case.clone(),

@@ -116,11 +116,19 @@ fn a_line_has_its_part_of_the_launch_and_its_excess() {
 #[test]
 fn the_five_hottest_lines_are_kept() {
     let lines: Vec<_> = (1..=9)
-        .map(|number| line(number, u64::from(number), 0, 0))
+        .map(|number| line(number, 10 * u64::from(number), 0, 0))
         .collect();
     let found = find("issue", &lines).expect("lines were counted");
     let numbers: Vec<_> = found.lines.iter().map(|line| line.line).collect();
     assert_eq!(numbers, [9, 8, 7, 6, 5]);
+}
+
+#[test]
+fn a_line_with_less_than_a_hundredth_of_the_work_is_left_out() {
+    let lines = [line(3, 10, 0, 0), line(4, 9, 0, 0)];
+    let found = find("issue", &lines).expect("lines were counted");
+    let numbers: Vec<_> = found.lines.iter().map(|line| line.line).collect();
+    assert_eq!(numbers, [3]);
 }
 
 #[test]

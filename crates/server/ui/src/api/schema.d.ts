@@ -2885,7 +2885,7 @@ export interface components {
             case: string;
             /** @description The kernel that was launched. */
             kernel: string;
-            /** @description At most five lines, the one with the most work first. */
+            /** @description At most five lines with at least 1% of the work, the one with the most first. */
             lines: components["schemas"]["HotLine"][];
             /** @description The kind of work that the lines are ordered by. */
             work: components["schemas"]["LineWork"];
