@@ -17,8 +17,8 @@ const FLAGS = [
 ];
 export const SCHEMES = ["light", "dark"];
 export const SIZES = { desktop: { width: 1280, height: 800 }, phone: { width: 390, height: 844 } };
-/** Limit of every wait of a test in milliseconds. */
-const PATIENCE = 10_000;
+/** Limit of every wait of a test in milliseconds: compilers may use the processor, too, and a picture of a long page takes it seconds. */
+export const PATIENCE = 60_000;
 
 export function launchBrowser() {
   assert.ok(existsSync(CHROMIUM), `no browser at ${CHROMIUM}: install Debian's package chromium, or set CHROMIUM`);

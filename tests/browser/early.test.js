@@ -4,6 +4,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 
+import { PATIENCE } from "./browser.js";
 import { complaints, node, page, panel, prepare, serve, service, setUp } from "./hooks.js";
 import { largeWorld } from "./large.js";
 import { someInsights, taskName } from "./views.js";
@@ -33,7 +34,7 @@ async function hold(addresses) {
 async function untilAsked(end, times = 1) {
   const begin = performance.now();
   while (asked(end) < times) {
-    assert.ok(performance.now() - begin < 10_000, `${end} was asked ${asked(end)} times, not ${times}`);
+    assert.ok(performance.now() - begin < PATIENCE, `${end} was asked ${asked(end)} times, not ${times}`);
     await new Promise((later) => setTimeout(later, 10));
   }
 }

@@ -19,9 +19,6 @@ export let page;
 /** Whatever the browser complained about since the page was made. */
 export let complaints;
 
-/** Milliseconds for a picture. Without a GPU a long page takes seconds of a processor that compilers may use, too. */
-const DRAWING = 60_000;
-
 /** Registers the set-up of a file. Each test begins with a stand-in that has the small world, except where a file starts its own services. */
 export function setUp({ standIn = true } = {}) {
   before(async () => {
@@ -69,7 +66,7 @@ export async function inEveryLook(name, check = () => undefined) {
       await page.setViewportSize(viewport);
       await drawn();
       const height = Math.min(HIGHEST, await page.evaluate(() => document.documentElement.scrollHeight));
-      await page.screenshot({ timeout: DRAWING, path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true, clip: { x: 0, y: 0, width: viewport.width, height } });
+      await page.screenshot({ path: `screenshots/${name}-${colorScheme}-${size}.png`, fullPage: true, clip: { x: 0, y: 0, width: viewport.width, height } });
       await check();
       await assertFits(page);
     }
