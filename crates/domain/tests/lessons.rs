@@ -117,7 +117,15 @@ fn people_correct_a_thought_or_leave_it_out() {
 
 #[test]
 fn a_run_without_a_judged_thought_teaches_nothing() {
-    let run = records(&[(0, "Not yet judged at all.", EntryState::Pending)]);
+    let unsupported = EntryState::Rejected(VerdictKind::Unsupported);
+    let run = records(&[
+        (0, "Not yet judged at all.", EntryState::Pending),
+        (
+            0,
+            "An instruction that the emulated device lacks.",
+            unsupported,
+        ),
+    ]);
     assert_eq!(lessons(&run, &Steering::default(), ORIGIN), "");
 }
 

@@ -8,6 +8,7 @@ use crate::brief::describe_verdict;
 use crate::cleaning;
 use crate::id::CandidateId;
 use crate::margins::FASTER_MARGIN;
+use crate::verdict::VerdictKind;
 
 /// The most lessons of a kind. A prompt has room for few.
 const MAX_LESSONS: usize = 12;
@@ -94,6 +95,10 @@ fn tries(records: &InsightRecords, steering: &Steering) -> Vec<Tries> {
                     Err("not faster than its parent")
                 }
             }
+            // These say nothing about the idea.
+            EntryState::Rejected(
+                VerdictKind::Unsupported | VerdictKind::Inconclusive | VerdictKind::InvalidRun,
+            ) => continue,
             EntryState::Rejected(kind) => Err(describe_verdict(*kind)),
             EntryState::Pending | EntryState::Abandoned { .. } => continue,
         };
