@@ -12,9 +12,9 @@ mod error;
 mod failure;
 mod http;
 mod key;
-mod lessons;
 mod models;
 mod pace;
+mod refused_fields;
 mod retry;
 pub mod sse;
 

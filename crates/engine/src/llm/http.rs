@@ -16,8 +16,8 @@ use super::dialect::{self, Answer, EventKind, NoAnswer, RequestFields};
 use super::error::{LlmError, ModelServer, Phase};
 use super::failure::{Report, printable};
 use super::key::Key;
-use super::lessons::{RefusedFields, SentFields};
 use super::pace::Pace;
+use super::refused_fields::{RefusedFields, SentFields};
 use super::retry::{Pauses, retry_after};
 use super::sse::Decoder;
 use super::{CallRequest, Llm, Reply};
@@ -36,7 +36,7 @@ pub(super) struct HttpModel {
     client: OnceCell<Client>,
     pace: Pace,
     pauses: Pauses,
-    lessons: Mutex<RefusedFields>,
+    refused_fields: Mutex<RefusedFields>,
 }
 
 /// The reason why one attempt gave no reply.
@@ -67,7 +67,7 @@ impl HttpModel {
                 config.tokens_per_minute,
             ),
             pauses: Pauses::new(config.backoff, seed),
-            lessons: Mutex::default(),
+            refused_fields: Mutex::default(),
             config,
         }
     }
@@ -79,7 +79,7 @@ impl HttpModel {
 
     /// The fields that its server refused, as text.
     pub(super) fn learned(&self) -> Vec<String> {
-        self.lessons().words()
+        self.refused_fields().words()
     }
 
     /// The defect of its key's source, if it has one.
@@ -87,8 +87,10 @@ impl HttpModel {
         self.config.key.read().err().map(|error| error.to_string())
     }
 
-    fn lessons(&self) -> std::sync::MutexGuard<'_, RefusedFields> {
-        self.lessons.lock().unwrap_or_else(PoisonError::into_inner)
+    fn refused_fields(&self) -> std::sync::MutexGuard<'_, RefusedFields> {
+        self.refused_fields
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn call(&self, request: &CallRequest) -> Result<Reply, LlmError> {
@@ -210,17 +212,17 @@ impl HttpModel {
 
     fn body(&self, request: &CallRequest) -> (Vec<u8>, SentFields) {
         let config = &self.config;
-        let lessons = *self.lessons();
+        let refused_fields = *self.refused_fields();
         let features = config.dialect.features();
         let temperature = match config.temperature {
             Temperature::Requested => request.temperature,
             Temperature::Fixed(temperature) => Some(temperature),
             Temperature::Never => None,
         }
-        .filter(|_| !lessons.no_temperature);
+        .filter(|_| !refused_fields.no_temperature);
         let token_limit_field = config
             .token_limit_field
-            .or(lessons.token_limit_field)
+            .or(refused_fields.token_limit_field)
             .unwrap_or(TokenLimitField::MaxTokens);
         let ask = RequestFields {
             prompt: &request.prompt,
@@ -228,10 +230,12 @@ impl HttpModel {
             temperature,
             max_output_tokens: self.most_output(request),
             token_limit_field,
-            seed: request.seed.filter(|_| !lessons.no_seed && features.seed),
+            seed: request
+                .seed
+                .filter(|_| !refused_fields.no_seed && features.seed),
             reasoning_effort: config.reasoning_effort.as_deref(),
             stream: config.stream,
-            count_stream: !lessons.no_stream_count,
+            count_stream: !refused_fields.no_stream_count,
             extra: &config.extra,
         };
         let sent = SentFields {
@@ -266,7 +270,7 @@ impl HttpModel {
         if let Some(elsewhere) = elsewhere {
             report.message = elsewhere;
         }
-        if self.lessons().learn(sent, &report) {
+        if self.refused_fields().learn(sent, &report) {
             tracing::info!(
                 model = self.server.model,
                 "{} refuses a field: {}; it is left out from now on",

@@ -55,7 +55,7 @@ impl RefusedFields {
         false
     }
 
-    /// The lessons as text, for `model check`.
+    /// The refused fields as text, for `model check`.
     pub(super) fn words(&self) -> Vec<String> {
         let mut words = Vec::new();
         if self.no_temperature {
@@ -132,11 +132,11 @@ mod tests {
     };
 
     fn learned(status: u16, body: &str, sent: SentFields) -> Vec<String> {
-        let mut lessons = RefusedFields::default();
+        let mut refused = RefusedFields::default();
         let report = Report::of_response(status, body.as_bytes());
-        let has_learned = lessons.learn(sent, &report);
-        assert_eq!(has_learned, lessons != RefusedFields::default(), "{body}");
-        lessons.words()
+        let has_learned = refused.learn(sent, &report);
+        assert_eq!(has_learned, refused != RefusedFields::default(), "{body}");
+        refused.words()
     }
 
     #[test]
@@ -207,16 +207,16 @@ mod tests {
         let body = r#"{"error":{"message":"no","param":"temperature"}}"#;
         assert!(learned(400, body, none).is_empty());
 
-        let mut lessons = RefusedFields::default();
+        let mut refused = RefusedFields::default();
         let refusal = |field: &str| {
             let body = format!(r#"{{"error":{{"message":"unsupported","param":"{field}"}}}}"#);
             Report::of_response(400, body.as_bytes())
         };
-        assert!(lessons.learn(ALL, &refusal("max_tokens")));
+        assert!(refused.learn(ALL, &refusal("max_tokens")));
         let second = SentFields {
             token_limit_field: Some(TokenLimitField::MaxCompletionTokens),
             ..ALL
         };
-        assert!(!lessons.learn(second, &refusal("max_completion_tokens")));
+        assert!(!refused.learn(second, &refusal("max_completion_tokens")));
     }
 }
