@@ -1,4 +1,4 @@
-//! What a run teaches later ones: which thoughts are told, and with which outcomes.
+//! The lessons of a run: its thoughts with their outcomes.
 
 use std::collections::BTreeMap;
 
@@ -95,6 +95,21 @@ fn a_candidate_whose_confirmation_failed_did_not_help() {
     let told = lessons(&run, &Steering::default(), ORIGIN);
     assert!(told.contains("What did not help"), "{told}");
     assert!(told.contains("[failed its confirmation]"), "{told}");
+}
+
+#[test]
+fn without_a_speedup_of_the_parent_no_gain_is_told() {
+    let run = records(&[
+        (0, "Drop the second barrier.", RACE),
+        (
+            1,
+            "Put the barrier back and load four floats.",
+            accepted(1.5),
+        ),
+    ]);
+    let told = lessons(&run, &Steering::default(), ORIGIN);
+    assert!(!told.contains("What helped"), "{told}");
+    assert!(!told.contains("Put the barrier back"), "{told}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a run teaches later ones: the thoughts that helped and those that did not, as text for prompts.
+//! The lessons of a run: the thoughts that helped and those that did not, as text for the prompts of later runs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -87,8 +87,11 @@ fn tries(records: &InsightRecords, steering: &Steering) -> Vec<Tries> {
                 Err("failed its confirmation")
             }
             EntryState::Accepted { speedup, .. } => {
-                let parent = entry.parent.and_then(|parent| speedups.get(&parent));
-                let gain = speedup / parent.copied().unwrap_or(1.0);
+                // A parent that failed, as a repair's did, or that is older than the records has no speedup.
+                let Some(parent) = entry.parent.and_then(|parent| speedups.get(&parent)) else {
+                    continue;
+                };
+                let gain = speedup / parent;
                 if gain > 1.0 + FASTER_MARGIN {
                     Ok(gain)
                 } else {
