@@ -10,7 +10,7 @@ use crate::{Engine, EngineError};
 const NEWEST: u32 = 2000;
 
 impl Engine {
-    /// What a run's newest 2,000 candidates teach, in Markdown: the thoughts that helped and those that did not.
+    /// The lessons of a run's newest 2,000 candidates in Markdown: the thoughts that helped and those that did not.
     /// Empty if no candidate with a thought has a verdict.
     ///
     /// # Errors

@@ -142,8 +142,8 @@ pub enum Command {
     Mcp(McpArgs),
     /// Submit a kernel file to a run as a candidate.
     Submit(SubmitArgs),
-    /// Print what a run teaches later ones: the thoughts that helped and those that did not. `run
-    /// --lessons` gives the text to another run.
+    /// Print the lessons of a run: the thoughts that helped and those that did not. `run --lessons` gives
+    /// the text to another run.
     Lessons(LessonsArgs),
     /// Print all model calls of a run as a recording for `replay`.
     Recording(RecordingArgs),

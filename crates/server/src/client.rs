@@ -290,7 +290,7 @@ impl Client {
         self.text(&path, "record the run").await
     }
 
-    /// What a run teaches later ones, in Markdown; empty if it has no judged thought.
+    /// The lessons of a run in Markdown; empty if no candidate with a thought has a verdict.
     ///
     /// # Errors
     /// [`ClientError`].

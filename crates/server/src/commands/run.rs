@@ -72,13 +72,13 @@ pub(super) async fn run(args: RunArgs) -> Ending {
     Ok(outcome(&run))
 }
 
-/// Prints what a run teaches later ones.
+/// Prints the lessons of a run.
 pub(super) async fn lessons(args: LessonsArgs) -> Ending {
     let client = address::client(&args.service)?;
     let text = client.lessons(args.run).await?;
     if text.is_empty() {
         eprintln!(
-            "run {} teaches nothing yet: no candidate with a thought has a verdict",
+            "run {} has no lessons yet: no candidate with a thought has a verdict",
             args.run
         );
     }

@@ -133,7 +133,7 @@ export function insights(id: string): Promise<Insight[]> {
 }
 
 /** Candidates with successive ordinals; the API's cursor is the ordinal before the first. */
-/** What a run teaches later ones, in Markdown; empty if none of its candidates with a thought has a verdict. */
+/** The lessons of a run in Markdown; empty if no candidate with a thought has a verdict. */
 export function lessonsOf(id: string): Promise<string> {
   return value(api.GET("/api/v1/runs/{id}/lessons", { params: { path: { id } }, parseAs: "text" }));
 }

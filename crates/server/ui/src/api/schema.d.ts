@@ -631,8 +631,8 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * What a run teaches later ones, in Markdown: at most twelve thoughts after which a candidate was faster than its
-         *     parent, and at most twelve after which none was, each with its outcomes. Of its newest 2,000 candidates; empty
+         * The lessons of a run in Markdown: at most twelve thoughts after which a candidate was faster than its parent,
+         *     and at most twelve after which none was, each with its outcomes. Of its newest 2,000 candidates; empty
          *     if none with a thought has a verdict. The text may be the `lessons` of a new run.
          */
         get: operations["get_runs_id_lessons"];
