@@ -11,14 +11,15 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("corpus", &[]),
     ("ptx", &[]),
     ("driver", &["ptx"]),
-    ("gpu", &["corpus", "domain"]),
+    ("tensors", &["domain"]),
+    ("gpu", &["corpus", "domain", "tensors"]),
     ("store", &["domain"]),
     ("engine", &["convert", "domain", "store"]),
     ("worker", &["domain", "gpu"]),
     (
         "server",
         &[
-            "convert", "corpus", "domain", "engine", "gpu", "store", "worker",
+            "convert", "corpus", "domain", "engine", "gpu", "store", "tensors", "worker",
         ],
     ),
     ("lab", &["domain", "ptx", "worker"]),

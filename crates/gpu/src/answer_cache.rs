@@ -8,7 +8,8 @@ use std::path::Path;
 use domain::digest::Digest;
 use domain::dtype::Dtype;
 
-use crate::inputs;
+use tensors::inputs;
+
 use crate::role_error::RoleError;
 
 /// The file of an output's answer.

@@ -11,7 +11,6 @@
 mod answer_cache;
 mod cache;
 mod clocks;
-pub mod compare;
 mod compile;
 pub mod confine;
 mod connection;
@@ -23,7 +22,6 @@ pub mod disturb;
 mod driver;
 mod execute;
 mod experiment;
-pub mod inputs;
 mod launch_facts;
 #[expect(unsafe_code, reason = "the management library is a C library")]
 mod nvml;

@@ -7,9 +7,10 @@ mod rates;
 use domain::health::HealthReadings;
 use domain::role::{ProbeJob, ProbeReply};
 
+use tensors::inputs;
+
 use crate::driver::emulator::Emulator;
 use crate::driver::{Allocation, DriverError, Gpu, Module, Shape, Stopwatch};
-use crate::inputs;
 use crate::nvrtc::Toolchain;
 use crate::role_error::RoleError;
 

@@ -13,9 +13,10 @@ use domain::role::{Interpreter, PythonCall, PythonJob, PythonReply, TensorData};
 use domain::task::Role;
 use serde::{Deserialize, Serialize};
 
+use tensors::inputs;
+
 use crate::answer_cache::{answer_file, read_cached, write_cached};
 use crate::confine::{self, Permissions, SystemCalls};
-use crate::inputs;
 use crate::role_error::RoleError;
 
 /// The program that the interpreter runs: it reads the reference and calls it.
@@ -198,14 +199,8 @@ impl Confined {
         let inputs = inputs.collect::<Vec<_>>();
         let contents = inputs
             .iter()
-            .map(|tensor| {
-                let values = inputs::decode(tensor.dtype, &inputs::bytes(tensor));
-                values
-                    .iter()
-                    .flat_map(|value| value.to_le_bytes())
-                    .collect()
-            })
-            .collect::<Vec<Vec<u8>>>();
+            .map(|tensor| inputs::widened_bytes(tensor))
+            .collect::<Vec<_>>();
         let message = CallMessage {
             dims: &call.dims,
             scalars: &call.scalars,

@@ -15,6 +15,7 @@ use domain::role::{
 };
 use domain::task::Role;
 use domain::timing::CacheState;
+use tensors::inputs;
 
 use crate::connection::Connection;
 use crate::disturb::Disturber;
@@ -24,8 +25,8 @@ use crate::execute::{
     Buffer, DeviceBuffer, DisturbanceRequest, ExecuteError, LoadedImage, PassOptions, PassOutcome,
     device_fault,
 };
+use crate::launch_facts;
 use crate::role_error::RoleError;
-use crate::{inputs, launch_facts};
 
 /// Alignment of workspaces in bytes, which CUDA guarantees for every allocation.
 const WORKSPACE_ALIGN: u64 = 256;

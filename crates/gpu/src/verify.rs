@@ -11,14 +11,15 @@ use domain::judge;
 use domain::role::{Check, OutputComparison, Placement, TensorData, VerifyJob, VerifyReply};
 use domain::task::Role;
 use domain::timing::CacheState;
+use tensors::compare::{Output, compare};
+use tensors::inputs;
 
 use crate::answer_cache::{answer_file, read_cached, scale_file, write_cached};
-use crate::compare::{Output, compare};
 use crate::driver::Gpu;
 use crate::driver::emulator::{Checks, Configuration, Fragments};
 use crate::execute::{Buffer, LoadedImage, PassOptions};
 use crate::role_error::RoleError;
-use crate::{inputs, run};
+use crate::run;
 
 /// The reference's answer for one output.
 struct Answer {
@@ -93,7 +94,7 @@ fn answer(gpu: &Gpu, loaded: &LoadedImage<'_>, check: &Check) -> Result<(), Role
             name: tensor.name.clone(),
             bytes: tensor.elements() * Dtype::F64.bytes(),
             align: Dtype::F64.bytes(),
-            content: (tensor.role == Role::Inout).then(|| widened_values(tensor)),
+            content: (tensor.role == Role::Inout).then(|| inputs::widened_bytes(tensor)),
             constant: false,
         },
     });
@@ -130,14 +131,6 @@ fn answer(gpu: &Gpu, loaded: &LoadedImage<'_>, check: &Check) -> Result<(), Role
         write_cached(&check.cache, &file, after.content())?;
     }
     Ok(())
-}
-
-/// An input's values as binary64.
-fn widened_values(tensor: &TensorData) -> Vec<u8> {
-    inputs::decode(tensor.dtype, &inputs::bytes(tensor))
-        .iter()
-        .flat_map(|value| value.to_le_bytes())
-        .collect()
 }
 
 /// The cache file of a buffer of the reference: an output, or the error scale of one; none for other buffers.

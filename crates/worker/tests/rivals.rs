@@ -48,7 +48,7 @@ fn answer_of(python: &Path, script: &str, folder: &Path) -> ScriptReply {
     let options = TimingOptions {
         executions: 3,
         flush_bytes: 1 << 20,
-        content: &gpu::inputs::bytes,
+        content: &tensors::inputs::bytes,
     };
     let cancellation = Cancellation::new().unwrap();
     ask(
@@ -102,7 +102,7 @@ fn a_script_gets_the_inputs_and_gives_outputs_and_times() {
             .map(|four| f32::from_le_bytes(four.try_into().unwrap()));
         values.collect::<Vec<_>>()
     };
-    let x = read(gpu::inputs::bytes(&tensor("x", Role::In)));
+    let x = read(tensors::inputs::bytes(&tensor("x", Role::In)));
     let y = read(std::fs::read(folder.path().join("outputs/y.bin")).unwrap());
     assert_eq!(y, x.iter().map(|value| 3.0 * value).collect::<Vec<_>>());
     assert!(x.iter().any(|value| *value != 0.0));

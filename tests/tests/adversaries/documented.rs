@@ -45,6 +45,7 @@ fn test_sources() -> String {
         "crates/ptx/tests",
         "crates/server/tests",
         "crates/store/tests",
+        "crates/tensors/tests",
         "crates/worker/src",
         "crates/worker/tests",
     ] {

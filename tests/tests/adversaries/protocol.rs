@@ -56,7 +56,7 @@ fn b31_times_are_taken_on_ordinary_values() {
     assert!(!scored.is_empty());
     for tensor in scored.iter().flat_map(|pass| &pass.tensors) {
         assert_eq!(tensor.distribution, Distribution::Normal);
-        let values = gpu::inputs::decode(tensor.dtype, &gpu::inputs::bytes(tensor));
+        let values = tensors::inputs::decode(tensor.dtype, &tensors::inputs::bytes(tensor));
         let zeros = values.iter().filter(|value| **value == 0.0).count();
         assert_eq!(zeros, 0, "{}", tensor.name);
     }
@@ -69,7 +69,7 @@ fn learned_by_heart(passes: &[Pass]) -> String {
         .iter()
         .filter_map(|pass| pass.tensors.iter().find(|tensor| tensor.role == Role::In))
         .filter_map(|tensor| {
-            let bytes = gpu::inputs::slice(tensor, 0, 1);
+            let bytes = tensors::inputs::slice(tensor, 0, 1);
             bytes
                 .first_chunk::<4>()
                 .map(|bytes| u32::from_le_bytes(*bytes))

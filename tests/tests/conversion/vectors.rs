@@ -77,9 +77,9 @@ pub fn write(task: &str, folder: &Path) -> Result<Vec<Vector>> {
                 output = Some((tensor.name.clone(), usize::try_from(tensor.elements())?));
                 continue;
             }
-            let bytes = gpu::inputs::bytes(tensor);
+            let bytes = tensors::inputs::bytes(tensor);
             fs::write(folder.join(&tensor.name), &bytes)?;
-            let values = gpu::inputs::decode(tensor.dtype, &bytes);
+            let values = tensors::inputs::decode(tensor.dtype, &bytes);
             inputs.insert(tensor.name.clone(), values);
         }
         fs::write(folder.join("tensors.txt"), lines)?;
@@ -100,7 +100,7 @@ impl Vector {
         let (name, elements) = &self.output;
         let path = self.folder.join(name);
         let bytes = fs::read(&path).with_context(|| format!("read {}", path.display()))?;
-        let found = gpu::inputs::decode(domain::dtype::Dtype::F32, &bytes);
+        let found = tensors::inputs::decode(domain::dtype::Dtype::F32, &bytes);
         let wanted = self.answer(kernel)?;
         ensure!(
             found.len() == *elements && wanted.len() == *elements,

@@ -12,8 +12,9 @@ use domain::statistics::TimedKernel;
 use super::{
     Buffer, DeviceBuffer, ExecuteError, LoadedImage, PassOptions, PreparedStep, device_fault,
 };
+use tensors::inputs;
+
 use crate::driver::{DriverError, Gpu, Stopwatch};
-use crate::inputs;
 use crate::role_error::RoleError;
 
 /// One set of buffers: the tensors of a case, and the workspaces of each contender's plan.

@@ -8,8 +8,9 @@ use domain::role::Placement;
 
 use super::layout::{Layout, guard};
 use super::{ExecuteError, LoadedImage, PassOptions};
+use tensors::inputs;
+
 use crate::driver::{Allocation, DriverError};
-use crate::inputs;
 use crate::role_error::RoleError;
 
 /// A buffer to allocate before a pass.

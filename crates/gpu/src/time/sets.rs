@@ -7,8 +7,9 @@ use domain::statistics::{BufferSets, TimedKernel};
 use domain::task::Role;
 use domain::timing::CacheState;
 
+use tensors::inputs;
+
 use crate::execute::{Buffer, BufferSet, LoadedImage};
-use crate::inputs;
 use crate::role_error::RoleError;
 use crate::run::workspaces;
 

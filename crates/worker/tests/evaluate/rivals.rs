@@ -14,7 +14,7 @@ fn rivals(lab: &Lab, candidate: &str, files: &[(&str, &str)]) -> Vec<Rivalry> {
     lab.evaluator()
         .rivals(
             &request,
-            &gpu::inputs::bytes,
+            &tensors::inputs::bytes,
             |_| {},
             &Cancellation::new().unwrap(),
         )

@@ -17,7 +17,7 @@ pub(crate) async fn bench(args: BenchArgs) -> Ending {
     let ok = benched.against.is_none();
     benched.rivals = if ok && args.rivals {
         let found = subject.ask(|evaluator, request, progress, cancellation| {
-            evaluator.rivals(request, &gpu::inputs::bytes, progress, cancellation)
+            evaluator.rivals(request, &tensors::inputs::bytes, progress, cancellation)
         });
         Rivals::Asked(found.await?)
     } else {

@@ -36,6 +36,15 @@ pub fn bytes(tensor: &TensorData) -> Vec<u8> {
     slice(tensor, 0, tensor.elements())
 }
 
+/// The values of a whole input tensor as little-endian binary64, in index order.
+pub fn widened_bytes(tensor: &TensorData) -> Vec<u8> {
+    let values = decode(tensor.dtype, &bytes(tensor));
+    values
+        .iter()
+        .flat_map(|value| value.to_le_bytes())
+        .collect()
+}
+
 /// The bytes of `count` elements from the flat index `first` on; equal to that part of [`bytes`].
 pub fn slice(tensor: &TensorData, first: u64, count: u64) -> Vec<u8> {
     let width = tensor.dtype.bytes();

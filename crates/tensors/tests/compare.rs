@@ -3,9 +3,9 @@
 use domain::dtype::Dtype;
 use domain::role::OutputComparison;
 use domain::task::{Tolerance, ToleranceClass};
-use gpu::compare::{Output, compare};
 use half::f16;
 use proptest::prelude::*;
+use tensors::compare::{Output, compare};
 
 fn tolerance() -> Tolerance {
     ToleranceClass::F16OutF32Acc.tolerance()

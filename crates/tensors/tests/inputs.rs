@@ -4,8 +4,8 @@ use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::role::{Alteration, Distribution, Key, TensorData};
 use domain::task::Role;
-use gpu::inputs;
 use proptest::prelude::*;
+use tensors::inputs;
 
 const FLOATS: [Dtype; 4] = [Dtype::F16, Dtype::Bf16, Dtype::F32, Dtype::F64];
 const ALL: [Distribution; 15] = [
