@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 
 import { assertFits, layoutShift, SCHEMES, sumLayoutShift } from "./browser.js";
 import { complaints, inEveryLook, open as openPath, page, panel, prepare, service, setUp } from "./hooks.js";
-import { BEST, candidateId, RACY, settled, timedInTurn } from "./world.js";
+import { BEST, candidateId, floor, RACY, settled, timedInTurn } from "./world.js";
 
 const DIGEST = "5".repeat(64);
 const PTX = `.version 9.5
@@ -61,11 +61,28 @@ it("an accepted candidate with its evidence, in every look", async () => {
   await inEveryLook("accepted", async () => {
     assert.match(await panel("Times").innerText(), /wide\s+18\.6 µs[\s\S]*4,096 blocks of 128 threads[\s\S]*dram bandwidth, 81 %/);
     assert.match(await panel("Times").innerText(), /wide[\s\S]*warm cache 9\.32 µs, not scored/);
+    assert.match(await panel("Floor").innerText(), /wide\s+75 % of what the device can do\s+18\.6 µs, at least 14 µs\s+memory\s+14 µs, 75 %\s*4 MiB at 300 GB\/s\s+one launch\s+2\.2 µs, 12 %/);
+    assert.equal(await panel("Floor").locator("figure").count(), 0, "softmax states no operations");
     assert.match(await panel("Hypothesis").innerText(), /1\.40× to 2\.60×[\s\S]*1\.41×\s+modelled\s+as expected/);
     assert.match(await panel("Gates").innerText(), /CTAs per SM[\s\S]*at least 4 CTAs\/SM[\s\S]*8\.83 CTAs\/SM/);
     assert.match(await panel("Resources").innerText(), /softmax\s+40\s+0 B\s+0 B\s+16 B\s+372 B\s+20 B/);
     assert.match(await panel("Checks").innerText(), /all 16 passed/);
     assert.match(await panel("Evaluation").innerText(), /compile 312 ms[\s\S]*NVRTC|NVRTC[\s\S]*compile 312 ms/);
+  });
+});
+
+it("the roofline of a task that states its operations, in every look", async () => {
+  const change = (detail) => {
+    const { verdict } = detail.evaluation;
+    if (verdict.kind !== "accepted") return detail;
+    const floors = verdict.timing.cases.map((time) => floor(time, 524_288, time.case === "wide" ? 4e8 : 2e7));
+    return { ...detail, evaluation: { ...detail.evaluation, floors } };
+  };
+  await open(BEST, { change });
+  await inEveryLook("roofline", async () => {
+    const drawn = panel("Floor").getByRole("img", { name: /^Roofline of 300 GB\/s and 30 TFLOP\/s: .*wide does 21\.4 TFLOP\/s of 30 TFLOP\/s at 763 operations per byte/ });
+    assert.equal(await drawn.locator("circle").count(), 2);
+    assert.match(await panel("Floor").innerText(), /wide\s+71 % of what[\s\S]*arithmetic\s+13\.3 µs, 71 %\s*400 M operations at 30 TFLOP\/s/);
   });
 });
 

@@ -228,6 +228,7 @@ function evaluation(node) {
         counters: { instructions: 4_718_592, global_read_sectors: 524_288, global_write_sectors: 524_288, shared_bank_conflicts: 0, divergent_branches: 128 },
       })),
     })),
+    floors: modelled.map((time) => floor(time, time.case === "wide" ? 4_194_304 : 524_288, null)),
     flags: compiled ? [{ file: "candidate.cu", line: 14, column: 0, message: "the kernel reads a clock or counter (%clock64)", fix: "do without clocks; times are taken outside" }] : [],
     not_run: [],
     sanitizers: null,
@@ -240,6 +241,17 @@ function evaluation(node) {
       { stage: "verify", milliseconds: 655.7 },
     ],
   };
+}
+
+/** The floor of a case on a device of 300 GB/s and 30 TFLOP/s: bytes that must move, and operations where the task states them. */
+export function floor({ case: name, cache, us }, moved, operations) {
+  const resources = [
+    { bound: "launch", us: 2.2, amount: null },
+    { bound: "bytes", us: moved / 300e3, amount: moved },
+  ];
+  if (operations !== null) resources.push({ bound: "operations", us: operations / 30e6, amount: operations });
+  const longest = resources.reduce((most, one) => (one.us > most.us ? one : most));
+  return { case: name, cache, us: longest.us, bound: longest.bound, found_us: us, resources };
 }
 
 /** A difference by longest common prefix and suffix: enough for a fixture. */

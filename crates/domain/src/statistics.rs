@@ -44,7 +44,7 @@ pub use decide::{
     ScreeningProgress, advance_screening, decide_confirmation, decide_screening, next_analysis,
 };
 pub use distribution::{binomial_tail, normal_tail, student_quantile, student_tail};
-pub use floor::{Arithmetic, Bound, Floor, Rates, Work, compute_floor, is_launch_bound};
+pub use floor::{Arithmetic, Bound, Floor, Rates, ResourceFloor, Work, is_launch_bound};
 pub use interval::{Interval, effect, interval};
 pub use plan::{PlannedBlock, SampleOrder, TimedKernel, plan_rounds, sample_order};
 pub use rank::{holm, signed_rank};

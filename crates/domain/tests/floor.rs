@@ -1,7 +1,7 @@
 //! The floor: the least time in which a device can do a case's work.
 
 use domain::statistics::{
-    Arithmetic, Bound, Floor, Rates, Work, compute_floor, ensure_repeat_agrees, is_launch_bound,
+    Arithmetic, Bound, Floor, Rates, ResourceFloor, Work, ensure_repeat_agrees, is_launch_bound,
     reason_to_repeat,
 };
 use domain::timing::CacheState;
@@ -21,7 +21,7 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
             written,
             operations,
         };
-        compute_floor(work, cache, &rates)
+        Floor::compute("one".to_owned(), cache, work, &rates, 50.0)
     };
     let single = |operations| Some((Arithmetic::F32, operations));
     for ((read, written, operations), (us, bound)) in [
@@ -37,9 +37,9 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
             (10.0, Bound::Bytes),
         ),
     ] {
-        let (found, why) = in_state(CacheState::Cold, (read, written, operations));
-        assert!((found - us).abs() <= 1e-12, "{found}, not {us}");
-        assert_eq!(why, bound, "{read} {written} {operations:?}");
+        let floor = in_state(CacheState::Cold, (read, written, operations));
+        assert!((floor.us - us).abs() <= 1e-12, "{}, not {us}", floor.us);
+        assert_eq!(floor.bound, bound, "{read} {written} {operations:?}");
     }
     // In a warm cache what fits is not fetched, whatever is written; the rest is.
     for ((read, written, operations), (us, bound)) in [
@@ -48,10 +48,28 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
         ((4e6, 0.0, None), (10.0, Bound::Bytes)),
         ((4e6, 4e6, None), (20.0, Bound::Bytes)),
     ] {
-        let (found, why) = in_state(CacheState::Warm, (read, written, operations));
-        assert!((found - us).abs() <= 1e-12, "{found}, not {us}");
-        assert_eq!(why, bound, "{read} {written} {operations:?}");
+        let floor = in_state(CacheState::Warm, (read, written, operations));
+        assert!((floor.us - us).abs() <= 1e-12, "{}, not {us}", floor.us);
+        assert_eq!(floor.bound, bound, "{read} {written} {operations:?}");
     }
+    // Each resource with a known rate has its own least time and what it was computed from.
+    let of = |bound, us, amount| ResourceFloor { bound, us, amount };
+    assert_eq!(
+        in_state(CacheState::Cold, (3e6, 4e6, single(6e8))).resources,
+        [
+            of(Bound::Launch, 2.0, None),
+            of(Bound::Bytes, 20.0, Some(6e6)),
+            of(Bound::Operations, 20.0, Some(6e8)),
+        ]
+    );
+    let unknown = Some((Arithmetic::F64, 1e30));
+    assert_eq!(
+        in_state(CacheState::Warm, (1e6, 0.0, unknown)).resources,
+        [
+            of(Bound::Launch, 2.0, None),
+            of(Bound::Bytes, 0.0, Some(0.0))
+        ]
+    );
     let broken = |found_us| {
         let floor = Floor {
             case: "one".to_owned(),
@@ -59,6 +77,7 @@ fn the_floor_is_the_worst_of_bytes_operations_and_launching() {
             us: 10.0,
             bound: Bound::Bytes,
             found_us,
+            resources: Vec::new(),
         };
         floor.is_broken()
     };
@@ -93,6 +112,7 @@ fn what_is_nearly_too_good_is_timed_again_and_has_to_hold() {
         us: 100.0,
         bound: Bound::Bytes,
         found_us,
+        resources: Vec::new(),
     };
     let usual = comparison(Outcome::Faster, [1.19, 1.21]);
     assert_eq!(reason_to_repeat(&usual, &[]), None);

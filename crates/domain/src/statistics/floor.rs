@@ -82,6 +82,17 @@ pub enum Bound {
     Launch,
 }
 
+/// The least time in which one resource can do its part of a case's work.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct ResourceFloor {
+    /// The resource.
+    pub bound: Bound,
+    /// Its least time, microseconds.
+    pub us: f64,
+    /// The bytes that must move or the operations that must be done; none for the launch.
+    pub amount: Option<f64>,
+}
+
 /// The floor of one case, and the time that was found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Floor {
@@ -96,9 +107,66 @@ pub struct Floor {
     pub bound: Bound,
     /// The candidate's time, microseconds.
     pub found_us: f64,
+    /// The least time of each resource whose rate is known. Empty in evaluations of earlier releases.
+    #[serde(default)]
+    pub resources: Vec<ResourceFloor>,
 }
 
 impl Floor {
+    /// Computes the floor of a case's work beside the time found. It is the longest of the times
+    /// that the resources need.
+    ///
+    /// What is written may stay in the cache, as far as it fits; in a warm one what is read may be
+    /// there already, as far as that fits. The two may follow each other in the same place, so that
+    /// each has all of it.
+    pub fn compute(
+        case: String,
+        cache: CacheState,
+        work: Work,
+        rates: &Rates,
+        found_us: f64,
+    ) -> Self {
+        let launch = ResourceFloor {
+            bound: Bound::Launch,
+            us: rates.launch_us,
+            amount: None,
+        };
+        let beyond = |bytes: f64| (bytes - rates.l2_bytes).max(0.0);
+        let fetched = match cache {
+            CacheState::Cold => work.read,
+            CacheState::Warm => beyond(work.read),
+        };
+        let moved = fetched + beyond(work.written);
+        let bytes = ResourceFloor {
+            bound: Bound::Bytes,
+            us: moved / rates.bytes_per_us,
+            amount: Some(moved),
+        };
+        let operations = work.operations.and_then(|(arithmetic, operations)| {
+            let rate = rates.operations_per_us.get(&arithmetic)?;
+            Some(ResourceFloor {
+                bound: Bound::Operations,
+                us: operations / rate,
+                amount: Some(operations),
+            })
+        });
+        let others = [Some(bytes), operations].into_iter().flatten();
+        let longest = others.clone().fold(
+            launch,
+            |longest, one| {
+                if one.us > longest.us { one } else { longest }
+            },
+        );
+        Self {
+            case,
+            cache,
+            us: longest.us,
+            bound: longest.bound,
+            found_us,
+            resources: std::iter::once(launch).chain(others).collect(),
+        }
+    }
+
     /// Returns true if the time found is so close to the floor that it is measured again before
     /// anything rests on it. Also for a time that is no number.
     pub fn is_close(&self) -> bool {
@@ -111,28 +179,6 @@ impl Floor {
         let possible = self.found_us >= SLACK * self.us;
         !possible
     }
-}
-
-/// The least time in which a device can do the work, microseconds, and why. What is written may
-/// stay in the cache, as far as it fits; in a warm one what is read may be there already, as far as
-/// that fits. The two may follow each other in the same place, so that each has all of it.
-pub fn compute_floor(work: Work, cache: CacheState, rates: &Rates) -> (f64, Bound) {
-    let beyond = |bytes: f64| (bytes - rates.l2_bytes).max(0.0);
-    let fetched = match cache {
-        CacheState::Cold => work.read,
-        CacheState::Warm => beyond(work.read),
-    };
-    let moved = fetched + beyond(work.written);
-    let operations = work.operations.and_then(|(arithmetic, operations)| {
-        let rate = rates.operations_per_us.get(&arithmetic)?;
-        Some((operations / rate, Bound::Operations))
-    });
-    [Some((moved / rates.bytes_per_us, Bound::Bytes)), operations]
-        .into_iter()
-        .flatten()
-        .fold((rates.launch_us, Bound::Launch), |most, one| {
-            if one.0 > most.0 { one } else { most }
-        })
 }
 
 /// Returns true if a time is little more than that of `launches` empty launches, so that small

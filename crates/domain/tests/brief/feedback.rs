@@ -352,6 +352,7 @@ fn an_accepted_kernel_is_told_where_its_time_goes() {
         us: 4.348_056_95,
         bound: Bound::Bytes,
         found_us: 17.392_227_8,
+        resources: Vec::new(),
     }];
     let with_floor = feedback(&bounded, SOURCE).times;
     assert_eq!(

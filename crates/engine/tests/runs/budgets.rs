@@ -119,6 +119,7 @@ fn floor(verdict: &Verdict) -> Option<Floor> {
         us: 44.1,
         bound: Bound::Bytes,
         found_us: cases[0].us,
+        resources: Vec::new(),
     })
 }
 

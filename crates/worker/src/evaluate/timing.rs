@@ -6,7 +6,7 @@ use domain::device::{Device, DeviceKind};
 use domain::judge::InfrastructureFault;
 use domain::problem::Problem;
 use domain::role::ExecutionFacts;
-use domain::statistics::{Floor, Rates, compute_floor, is_launch_bound};
+use domain::statistics::{Floor, Rates, is_launch_bound};
 use domain::task::{ScoredCache, Task};
 use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 
@@ -65,14 +65,8 @@ pub fn floors(task: &Task, timing: &Timing, rates: Option<&Rates>) -> Result<Vec
     times
         .filter_map(|time| Some((task.case(time.case)?, time)))
         .map(|(case, time)| {
-            let (us, bound) = compute_floor(task.work(case)?, time.cache, rates);
-            Ok(Floor {
-                case: case.name.clone(),
-                cache: time.cache,
-                us,
-                bound,
-                found_us: time.us,
-            })
+            let (name, work) = (case.name.clone(), task.work(case)?);
+            Ok(Floor::compute(name, time.cache, work, rates, time.us))
         })
         .collect()
 }

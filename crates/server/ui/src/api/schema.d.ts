@@ -2726,6 +2726,8 @@ export interface components {
              * @description The candidate's time, microseconds.
              */
             found_us: number;
+            /** @description The least time of each resource whose rate is known. Empty in evaluations of earlier releases. */
+            resources?: components["schemas"]["ResourceFloor"][];
             /**
              * Format: double
              * @description The least time in which a device can do its work, microseconds.
@@ -3953,6 +3955,21 @@ export interface components {
         } | {
             /** @enum {string} */
             kind: "handed_back";
+        };
+        /** @description The least time in which one resource can do its part of a case's work. */
+        ResourceFloor: {
+            /**
+             * Format: double
+             * @description The bytes that must move or the operations that must be done; none for the launch.
+             */
+            amount?: number | null;
+            /** @description The resource. */
+            bound: components["schemas"]["Bound"];
+            /**
+             * Format: double
+             * @description Its least time, microseconds.
+             */
+            us: number;
         };
         /**
          * @description A task's rule for a feature.

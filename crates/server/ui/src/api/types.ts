@@ -52,6 +52,7 @@ export type FleetHealth = Value<"FleetHealth">;
 export type Device = Value<"Device">;
 export type DeviceKind = Value<"DeviceKind">;
 export type KernelResources = Value<"KernelResources">;
+export type Floor = Value<"Floor">;
 export type GateOutcome = Value<"GateOutcome">;
 export type CheckOutcome = Value<"CheckOutcome">;
 export type LaunchFacts = Value<"LaunchFacts">;

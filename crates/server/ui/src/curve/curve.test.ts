@@ -78,7 +78,7 @@ it.each([
 ])("labels %d seconds in %s", (seconds, name) => expect(timeUnit(seconds).name).toBe(name));
 
 it("finds the floor's speedup over the baseline, the geometric mean over the cases", () => {
-  const floor = (found_us: number, us: number) => ({ case: "wide", cache: "cold" as const, bound: "bytes" as const, found_us, us });
+  const floor = (found_us: number, us: number) => ({ case: "wide", cache: "cold" as const, bound: "bytes" as const, found_us, us, resources: [] });
   expect(floorSpeedup({ floors: [floor(40, 10), floor(90, 10)] })).toBeCloseTo(6, 9);
   expect(floorSpeedup({ floors: [] })).toBeNull();
 });

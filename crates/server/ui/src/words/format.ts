@@ -3,7 +3,7 @@
 const grouped = new Intl.NumberFormat("en", { maximumFractionDigits: 20 });
 
 /** Three significant digits, never in exponent notation. */
-function significant(value: number): string {
+export function significant(value: number): string {
   if (value === 0 || !Number.isFinite(value)) return String(value);
   const digits = Math.max(0, 2 - Math.floor(Math.log10(Math.abs(value))));
   return grouped.format(Number(value.toFixed(Math.min(digits, 20))));
