@@ -126,12 +126,22 @@ function member(world, node) {
   return { candidate: node.id, ordinal: node.ordinal, title: node.title, run: world.live, run_name: "row-softmax playbook", summary: node.summary, line: node.line, at: node.judged_at };
 }
 
+const SPANS = 24;
+
+/** The beginning and the length of the spans of a trend, in milliseconds. */
+function trendSpans(failed) {
+  const times = failed.map(({ judged_at }) => Date.parse(judged_at));
+  const [from, to] = [Math.min(...times), Math.max(...times)];
+  return [from, Math.floor((to - from) / SPANS) + 1];
+}
+
 /** The failed candidates of the live run by verdict; others have none. */
 export function clusters(world, run = null) {
   if (world.views?.clusters) return world.views.clusters;
   if (run && run !== world.live) return [];
   const failed = world.nodes.filter(({ verdict }) => verdict && verdict !== "accepted");
   const kinds = [...new Set(failed.map(({ verdict }) => verdict))];
+  const [from, span] = trendSpans(failed);
   const made = kinds.map((verdict) => {
     const own = failed.filter((node) => node.verdict === verdict);
     const shares = (name) => [...new Set(own.map(name))].map((value) => ({ name: value, count: own.filter((node) => name(node) === value).length }));
@@ -142,6 +152,7 @@ export function clusters(world, run = null) {
       runs: 1,
       first_seen: own[0].judged_at,
       last_seen: own.at(-1).judged_at,
+      trend: Array.from({ length: SPANS }, (_, at) => own.filter((node) => Math.floor((Date.parse(node.judged_at) - from) / span) === at).length),
       operators: shares((node) => node.operator.operator),
       proposers: shares((node) => node.proposer),
       examples: own.slice(-3).map((node) => member(world, node)),
@@ -153,7 +164,10 @@ export function clusters(world, run = null) {
 function page(all, url) {
   const skip = Number(url.searchParams.get("cursor") ?? 0);
   const limit = 30;
-  return { total: all.reduce((sum, { count }) => sum + count, 0), clusters: all.slice(skip, skip + limit), next: all.length > skip + limit ? String(skip + limit) : null };
+  const times = all.flatMap(({ first_seen, last_seen }) => [{ judged_at: first_seen }, { judged_at: last_seen }]);
+  const [from, span] = trendSpans(times);
+  const spans = all.length > 0 ? { from: new Date(from).toISOString(), span_us: span * 1000, spans: SPANS } : null;
+  return { total: all.reduce((sum, { count }) => sum + count, 0), spans, clusters: all.slice(skip, skip + limit), next: all.length > skip + limit ? String(skip + limit) : null };
 }
 
 function members(world, url) {

@@ -82,6 +82,9 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         assert.equal(await page.getByRole("article").count(), 5);
         const first = await page.getByRole("article").first().innerText();
         assert.match(first, /incorrect output[\s\S]*the relative L2 error is above the limit[\s\S]*2 33 %[\s\S]*sweep 100 %/);
+        const trend = page.getByRole("article").first().getByRole("img", { name: /^\d in the first half of the time, \d in the second$/ });
+        const counted = (await trend.getAttribute("aria-label")).match(/\d/g).map(Number);
+        assert.equal(counted[0] + counted[1], 2, "the trend counts every candidate of the cluster");
         assert.equal(await page.getByRole("link", { name: "#11 rows in pairs" }).getAttribute("href"), `/candidates/${candidateId(RACY)}#L39`);
       },
     },

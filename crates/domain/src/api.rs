@@ -40,7 +40,9 @@ pub use self::compare::{
 };
 pub use self::estimate::{Estimated, RunEstimate};
 pub use self::event::{Event, EventKind};
-pub use self::failures::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share};
+pub use self::failures::{
+    FailureCluster, FailureMember, FailureMembers, FailurePage, Share, TrendSpans,
+};
 pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::promotion::{PromotionEntry, PromotionPage, PromotionStateName};

@@ -1,8 +1,8 @@
 //! Failed candidates by the cause of their verdict.
 
-use crate::sql::{query, query_as, query_scalar};
+use crate::sql::{query, query_as};
 use chrono::{DateTime, Utc};
-use domain::api::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share};
+use domain::api::{FailureCluster, FailureMember, FailureMembers, FailurePage, Share, TrendSpans};
 use domain::evaluation::Evaluation;
 use domain::failure;
 use domain::id::{CandidateId, RunId};
@@ -15,6 +15,8 @@ use crate::{Connection, Store, StoreError, runs};
 
 /// Examples that a page shows of each cluster.
 const EXAMPLES: i64 = 3;
+/// The spans of time by which a cluster's trend counts.
+const SPANS: i64 = 24;
 /// Operators and proposers that a cluster names.
 const SHARES: usize = 10;
 
@@ -115,20 +117,20 @@ impl Store {
             Some(run) => {
                 runs::require(&mut view, run).await?;
                 (
-                    "SELECT COUNT(*) FROM failures WHERE run = $1",
+                    "SELECT COUNT(*), MIN(at), MAX(at) FROM failures WHERE run = $1",
                     "SELECT verdict, cause, COUNT(*) AS count, CAST(1 AS BIGINT) AS runs, MIN(at) AS first, MAX(at) AS last \
                      FROM failures WHERE run = $1 GROUP BY verdict, cause \
                      ORDER BY count DESC, verdict, cause LIMIT $2 OFFSET $3",
                 )
             }
             None => (
-                "SELECT COUNT(*) FROM failures WHERE $1 IS NULL",
+                "SELECT COUNT(*), MIN(at), MAX(at) FROM failures WHERE $1 IS NULL",
                 "SELECT verdict, cause, COUNT(*) AS count, COUNT(DISTINCT run) AS runs, MIN(at) AS first, \
                  MAX(at) AS last FROM failures WHERE $1 IS NULL GROUP BY verdict, cause \
                  ORDER BY count DESC, verdict, cause LIMIT $2 OFFSET $3",
             ),
         };
-        let total: i64 = query_scalar(counted)
+        let (total, first, last): (i64, Option<i64>, Option<i64>) = query_as(counted)
             .bind(run.map(RunId::uuid))
             .fetch_one(&mut *view)
             .await
@@ -141,12 +143,24 @@ impl Store {
             .await
             .context("cluster the failures")?;
         let more = rows.len() > limit as usize;
+        let all = RowRef::new("failures", "in all");
+        // Every span has the same length, and the last one holds the latest verdict.
+        let from = first.unwrap_or_default();
+        let span = (last.unwrap_or_default() - from) / SPANS + 1;
         let mut clusters = Vec::with_capacity(rows.len());
         for row in rows.into_iter().take(limit as usize) {
-            clusters.push(cluster(&mut view, run, row).await?);
+            clusters.push(cluster(&mut view, run, row, (from, span)).await?);
         }
+        let spans = first.map(|first| {
+            Ok::<_, StoreError>(TrendSpans {
+                from: all.time("at", first)?,
+                span_us: all.number("at", span)?,
+                spans: all.number("spans", SPANS)?,
+            })
+        });
         Ok(FailurePage {
-            total: RowRef::new("failures", "in all").number("count", total)?,
+            total: all.number("count", total)?,
+            spans: spans.transpose()?,
             clusters,
             next: more.then(|| (skip + limit).to_string()),
         })
@@ -188,34 +202,47 @@ async fn cluster(
     view: &mut Connection,
     run: Option<RunId>,
     row: ClusterRow,
+    (from, span): (i64, i64),
 ) -> Result<FailureCluster, StoreError> {
-    let made: Vec<(String, String, i64)> = query_as(match run {
+    let made: Vec<(String, String, i64, i64)> = query_as(match run {
         Some(_) => {
-            "SELECT operator, proposer, COUNT(*) FROM failures \
-             WHERE run = $1 AND verdict = $2 AND cause = $3 GROUP BY operator, proposer"
+            "SELECT operator, proposer, (at - $4) / $5 AS span, COUNT(*) FROM failures \
+             WHERE run = $1 AND verdict = $2 AND cause = $3 GROUP BY operator, proposer, span"
         }
         None => {
-            "SELECT operator, proposer, COUNT(*) FROM failures \
-             WHERE $1 IS NULL AND verdict = $2 AND cause = $3 GROUP BY operator, proposer"
+            "SELECT operator, proposer, (at - $4) / $5 AS span, COUNT(*) FROM failures \
+             WHERE $1 IS NULL AND verdict = $2 AND cause = $3 GROUP BY operator, proposer, span"
         }
     })
     .bind(run.map(RunId::uuid))
     .bind(&row.verdict)
     .bind(&row.cause)
+    .bind(from)
+    .bind(span)
     .fetch_all(&mut *view)
     .await
     .context("share out a cluster of failures")?;
     let of = (row.verdict.as_str(), row.cause.as_str());
     let examples = members(view, run, of, None, EXAMPLES).await?;
     let row_ref = RowRef::new("failures", &row.cause);
-    let operators = made.iter().map(|(operator, _, count)| (operator, *count));
-    let proposers = made.iter().map(|(_, proposer, count)| (proposer, *count));
+    let operators = made
+        .iter()
+        .map(|(operator, _, _, count)| (operator, *count));
+    let proposers = made
+        .iter()
+        .map(|(_, proposer, _, count)| (proposer, *count));
+    let mut trend = vec![0; SPANS as usize];
+    for (_, _, span, count) in &made {
+        // The spans were computed in the same view, so that each verdict lies in one.
+        trend[row_ref.number::<usize>("at", *span)?] += row_ref.number::<u32>("count", *count)?;
+    }
     Ok(FailureCluster {
         verdict: row_ref.word("verdict", &row.verdict)?,
         count: row_ref.number("count", row.count)?,
         runs: row_ref.number("runs", row.runs)?,
         first_seen: row_ref.time("at", row.first)?,
         last_seen: row_ref.time("at", row.last)?,
+        trend,
         operators: shares(&row_ref, operators)?,
         proposers: shares(&row_ref, proposers)?,
         examples,

@@ -23,6 +23,9 @@ pub struct FailureCluster {
     pub first_seen: DateTime<Utc>,
     /// The latest.
     pub last_seen: DateTime<Utc>,
+    /// Candidates of the cluster in each of the page's spans of time, the earliest span first.
+    #[serde(default)]
+    pub trend: Vec<u32>,
     /// The operators that made them, the most frequent first; at most ten.
     pub operators: Vec<Share>,
     /// Their proposers, such as a model's name, the most frequent first; at most ten.
@@ -61,11 +64,25 @@ pub struct FailureMember {
     pub at: DateTime<Utc>,
 }
 
+/// Equal spans of time, one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TrendSpans {
+    /// The beginning of the first span: the first verdict of any cluster.
+    pub from: DateTime<Utc>,
+    /// The length of a span in microseconds.
+    pub span_us: u64,
+    /// The number of spans. The last one holds the latest verdict of any cluster.
+    pub spans: u32,
+}
+
 /// One page of clusters, the largest first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct FailurePage {
     /// Failed candidates in all clusters.
     pub total: u32,
+    /// The spans of time by which each cluster's trend counts; none where nothing failed.
+    #[serde(default)]
+    pub spans: Option<TrendSpans>,
     /// The clusters.
     pub clusters: Vec<FailureCluster>,
     /// Pass as `cursor` for the next page; absent on the last. Clusters that grew meanwhile may

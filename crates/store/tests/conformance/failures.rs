@@ -4,7 +4,7 @@ use domain::api::Share;
 use domain::id::CandidateId;
 use domain::verdict::{Diagnostic, Severity, Verdict, VerdictKind};
 
-use crate::fixture::{Lab, accepted, at};
+use crate::fixture::{Lab, accepted, at, report};
 
 fn does_not_compile(line: u32, name: &str) -> Verdict {
     Verdict::CompileRejected {
@@ -65,6 +65,9 @@ async fn failures_of_one_cause_are_one_cluster_over_runs() {
     );
     let own = lab.store.failures(Some(run), 0, 1).await.unwrap();
     assert_eq!((own.total, own.next.as_deref()), (3, Some("1")));
+    let spans = own.spans.unwrap();
+    assert_eq!((spans.from, spans.span_us, spans.spans), (at(4), 1, 24));
+    assert_eq!(own.clusters[0].trend[..2], [2, 0], "all at one moment");
     let cluster = &own.clusters[0];
     assert_eq!((cluster.count, cluster.runs), (2, 1));
     let share = |name: &str| {
@@ -131,4 +134,36 @@ async fn the_candidates_of_a_cluster_are_paged_without_a_gap() {
         .await
         .unwrap();
     assert!(none.candidates.is_empty());
+}
+
+#[tokio::test]
+async fn a_cluster_is_counted_by_equal_spans_of_time() {
+    let lab = Lab::new().await;
+    let none = lab.store.failures(None, 0, 10).await.unwrap();
+    assert_eq!((none.total, none.spans), (0, None));
+
+    let (run, worker, baseline) = lab.running(9).await;
+    for (body, verdict, second) in [
+        ("a", impossible(), 10),
+        ("b", does_not_compile(3, "x"), 12),
+        ("c", does_not_compile(3, "y"), 12),
+        ("d", impossible(), 33),
+    ] {
+        lab.submit_new_code(run, baseline, body).await;
+        let leased = lab.lease(worker, at(5)).await.unwrap();
+        let report = report(&leased, verdict);
+        let judged = lab.store.report(leased.job, &report, at(second)).await;
+        judged.unwrap();
+    }
+    let page = lab.store.failures(Some(run), 0, 10).await.unwrap();
+    let trends = page.clusters.iter().map(|cluster| {
+        let counted = cluster.trend.iter().enumerate();
+        let held = counted.filter(|(_, count)| **count > 0);
+        held.map(|(span, count)| (span, *count)).collect::<Vec<_>>()
+    });
+    let [compiled, launched] = &trends.collect::<Vec<_>>()[..] else {
+        panic!("two clusters");
+    };
+    assert_eq!(*compiled, [(2, 2)]);
+    assert_eq!(*launched, [(0, 1), (23, 1)]);
 }

@@ -2541,6 +2541,8 @@ export interface components {
              * @description Runs that they are of.
              */
             runs: number;
+            /** @description Candidates of the cluster in each of the page's spans of time, the earliest span first. */
+            trend?: number[];
             /** @description The verdict. */
             verdict: components["schemas"]["VerdictKind"];
         };
@@ -2588,6 +2590,7 @@ export interface components {
              *     appear twice.
              */
             next?: string | null;
+            spans?: components["schemas"]["TrendSpans"] | null;
             /**
              * Format: int32
              * @description Failed candidates in all clusters.
@@ -4769,6 +4772,24 @@ export interface components {
          * @enum {string}
          */
         ToleranceClass: "f32" | "tf32" | "f16-out-f32-acc" | "f16-acc" | "bf16-out-f32-acc";
+        /** @description Equal spans of time, one after another. */
+        TrendSpans: {
+            /**
+             * Format: date-time
+             * @description The beginning of the first span: the first verdict of any cluster.
+             */
+            from: string;
+            /**
+             * Format: int64
+             * @description The length of a span in microseconds.
+             */
+            span_us: number;
+            /**
+             * Format: int32
+             * @description The number of spans. The last one holds the latest verdict of any cluster.
+             */
+            spans: number;
+        };
         /** @description The tokens of one call, as the model's server counted them. */
         Usage: {
             /**
