@@ -74,7 +74,7 @@ export function largeWorld(size, islands = 0) {
   const winner = nodes[fastest];
   run.verdicts = {};
   for (const { verdict } of nodes) run.verdicts[verdict] = (run.verdicts[verdict] ?? 0) + 1;
-  Object.assign(run, { name: `run of ${size}`, trials: size - 1, pending: 0, budget: { ...run.budget, trials: size }, best: { candidate: winner.id, title: winner.title, speedup: winner.speedup, time_us: winner.time_us, modelled: true } });
+  Object.assign(run, { name: `run of ${size}`, trials: size - 1, pending: 0, budget: { ...run.budget, trials: size }, best: { candidate: winner.id, title: winner.title, speedup: winner.speedup, interval: null, time_us: winner.time_us, modelled: true } });
   made.events = made.events.slice(0, 1);
   run.last_event = 1;
   return made;

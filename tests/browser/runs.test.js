@@ -31,7 +31,7 @@ it("each run with its state, its best and its budget, in every look; and the dev
 
 it("the list is sorted by a click on a column, and a link keeps order and filter", async () => {
   await open("/");
-  const names = () => page.locator("tbody td.name a").allInnerTexts();
+  const names = () => page.locator("tbody td.name > a").allInnerTexts();
   await page.getByRole("button", { name: "Best speedup" }).click();
   assert.deepEqual((await names()).slice(0, 3), ["row-softmax on the card", "attention-f16 playbook", "row-softmax playbook"], "measured ones first");
   await page.getByRole("button", { name: "Best speedup" }).click();
@@ -128,6 +128,51 @@ it("the list is filtered by name, task, method and state", async () => {
   assert.match(await page.locator("tbody").innerText(), /attention-f16 playbook/);
   await page.getByRole("searchbox").fill("nothing like it");
   await page.getByText("No run matches").waitFor();
+});
+
+describe("tags", () => {
+  const row = (text) => page.locator("tbody tr", { hasText: text });
+
+  it("lead from a run of the list to all runs with the same one, in every look", async () => {
+    await open("/");
+    await row("attention-f16 playbook").getByRole("link", { name: "paper-2026" }).click();
+    await page.getByText("Runs with the tag paper-2026").waitFor();
+    assert.match(page.url(), /\?tag=paper-2026$/);
+    assert.equal(await page.locator("tbody tr").count(), 1);
+    await inEveryLook("tagged");
+    await page.getByRole("link", { name: "All runs" }).click();
+    await row("row-softmax on the card").waitFor();
+    assert.match(await row("row-softmax on the card").innerText(), /1\.31×[\s\S]*1\.29× to 1\.33×/);
+  });
+
+  it("that no run has say so", async () => {
+    await open("/?tag=nothing");
+    await page.getByText("No run has this tag.").waitFor();
+  });
+
+  for (const size of ["desktop", "phone"]) {
+    it(`are changed on the page of a run, and a wrong one is told at its field, ${size}`, async () => {
+      await open(run(), { size });
+      await page.getByRole("button", { name: "Add tags…" }).click();
+      const field = page.getByLabel("Tags", { exact: true });
+      await field.fill('good <b>bad</b>');
+      await page.keyboard.press("Enter");
+      await page.getByText('"<b>bad</b>" is no tag').waitFor();
+      await page.screenshot({ path: `screenshots/tags-${size}.png` });
+      await assertFits(page);
+      await field.fill("worn, l4");
+      await page.getByRole("button", { name: "Save" }).click();
+      await page.getByRole("link", { name: "worn" }).waitFor();
+      assert.deepEqual(service.world.runs[0].tags, ["l4", "worn"]);
+      await page.getByRole("button", { name: "Change tags…" }).click();
+      assert.equal(await field.inputValue(), "l4 worn");
+      await page.keyboard.press("Escape");
+      await page.getByRole("button", { name: "Change tags…" }).waitFor();
+      await page.getByRole("link", { name: "l4" }).click();
+      await row("attention-f16 playbook").waitFor();
+      assert.equal(await page.locator("tbody tr").count(), 2);
+    });
+  }
 });
 
 describe("a service that goes away", () => {

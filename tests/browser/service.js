@@ -3,6 +3,7 @@
 
 import { readFile } from "node:fs/promises";
 import { createServer } from "node:http";
+import { json } from "node:stream/consumers";
 import { extname } from "node:path";
 
 import { columns, curve, generations } from "./columns.js";
@@ -101,7 +102,10 @@ export class Service {
     if (view) return view.body === undefined ? response.writeHead(view.status).end() : send(response, view.status, view.body);
     if (["tasks", "models", "workers"].includes(collection)) return send(response, 200, world[collection]);
     if (collection === "devices") return send(response, 200, world.devices);
-    if (collection === "runs" && id === undefined) return send(response, 200, { runs: world.runs, next: null });
+    if (collection === "runs" && id === undefined) {
+      const tag = url.searchParams.get("tag");
+      return send(response, 200, { runs: world.runs.filter(({ tags }) => tag === null || tags.includes(tag)), next: null });
+    }
     if (collection === "candidates") {
       const node = world.nodes.find((other) => other.id === id);
       return node ? send(response, 200, detail(world.nodes, node, world.live)) : unknown(response, "candidate", id);
@@ -134,6 +138,8 @@ export class Service {
         );
         return send(response, 200, { candidates: rest.slice(0, limit), next: rest.length > limit ? String(rest[limit - 1].ordinal) : null });
       }
+      case "tags":
+        return void this.#tag(request, response, run);
       case "steering":
         return send(response, 200, world.steering ?? []);
       case "lessons":
@@ -182,9 +188,7 @@ export class Service {
   }
 
   async #steer(request, response, run, action) {
-    let text = "";
-    for await (const part of request) text += part;
-    const body = JSON.parse(text);
+    const body = await json(request);
     if (this.refusal) return send(response, this.refusal.status, this.refusal);
     this.directions.push({ path: request.url, body });
     const entries = (this.world.steering ??= []);
@@ -216,6 +220,14 @@ export class Service {
     if (action === "fork") return send(response, 201, run);
     if (action === "promote") return send(response, 202, { id: run.id, candidate, repository: "/data/promotions.git", branch: "kernelwright-modelled/row-softmax", state: { state: "confirming" }, waits: run.state.state === "paused" ? `the run is paused (${run.state.reason}); the confirmation begins when the run is resumed` : null, checks: [] });
     send(response, action === "reevaluate" ? 202 : 200, made);
+  }
+
+  async #tag(request, response, run) {
+    const { tags } = await json(request);
+    const wrong = tags.find((tag) => !/^[\p{L}\p{N}\-_./:]{1,40}$/u.test(tag));
+    if (wrong !== undefined) return send(response, 422, { ...problem(422, "invalid-request", "Invalid request", "one problem"), problems: [{ file: "tags", line: 0, column: 0, message: `"${wrong}" is no tag`, fix: "write a word without blanks" }] });
+    run.tags = [...new Set(tags)].sort();
+    send(response, 200, run);
   }
 
   #control(response, run, action) {

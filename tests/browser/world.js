@@ -352,6 +352,7 @@ function view(number, over) {
   return {
     id: runId(number),
     name: `run ${number}`,
+    tags: [],
     task: "row-softmax",
     task_version: TASK_VERSION,
     method: "playbook",
@@ -404,7 +405,7 @@ function crew({ devices }) {
 export function world() {
   const nodes = ROWS.map((row) => summary(row, true));
   const winner = nodes[BEST];
-  const best = { candidate: winner.id, title: winner.title, speedup: winner.speedup, time_us: winner.time_us, modelled: true };
+  const best = { candidate: winner.id, title: winner.title, speedup: winner.speedup, interval: null, time_us: winner.time_us, modelled: true };
   const live = view(5, {
     name: "row-softmax playbook",
     state: { state: "running" },
@@ -428,8 +429,8 @@ export function world() {
   };
   const runs = [
     live,
-    view(4, { name: "attention-f16 playbook", task: "attention-f16", verdicts: { accepted: 31, incorrect_output: 6, data_race: 2, compile_rejected: 4, timeout: 2 }, best: { ...best, title: "split the keys", speedup: 11.83, time_us: 38.2 }, promotion, updated_at: at(420) }),
-    view(3, { name: "row-softmax on the card", method: "sweep", state: { state: "paused", reason: "paused by request" }, trials: 12, verdicts: { accepted: 9, runtime_fault: 2, inconclusive: 1 }, best: { ...best, speedup: 1.31, time_us: 8.214, modelled: false }, updated_at: at(-4000) }),
+    view(4, { name: "attention-f16 playbook", tags: ["l4", "paper-2026"], task: "attention-f16", verdicts: { accepted: 31, incorrect_output: 6, data_race: 2, compile_rejected: 4, timeout: 2 }, best: { ...best, title: "split the keys", speedup: 11.83, time_us: 38.2 }, promotion, updated_at: at(420) }),
+    view(3, { name: "row-softmax on the card", method: "sweep", state: { state: "paused", reason: "paused by request" }, trials: 12, verdicts: { accepted: 9, runtime_fault: 2, inconclusive: 1 }, best: { ...best, speedup: 1.31, interval: [1.29, 1.33], time_us: 8.214, modelled: false }, updated_at: at(-4000) }),
     view(2, { name: "layernorm by hand", task: "layernorm-bf16", method: "external", state: { state: "failed", reason: "the baseline was not accepted: fix the task, nothing can be compared with it" }, trials: 0, verdicts: { incorrect_output: 1 }, updated_at: at(-9000) }),
     view(1, { name: "first try", unpromoted: "the run was cancelled", state: { state: "cancelled" }, trials: 3, verdicts: {}, updated_at: at(-200_000) }),
   ];

@@ -48,7 +48,7 @@ pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::promotion::{PromotionEntry, PromotionPage, PromotionStateName};
 pub use self::run::{
     BestCandidate, PromotionTarget, RunPage, RunPreview, RunRequest, RunState, RunStateName,
-    RunView,
+    RunView, TagsRequest,
 };
 pub use self::steering::{
     BanRequest, BudgetRequest, CandidateRequest, ForkOrigin, ForkRequest, HintRequest,

@@ -1,6 +1,7 @@
 //! The estimate of what a run will take.
 
 use domain::api::{RunEstimate, RunRequest};
+use store::RunQuery;
 
 use crate::{Engine, EngineError};
 
@@ -14,10 +15,11 @@ impl Engine {
     /// # Errors
     /// The task is unknown or the database fails.
     pub async fn estimate(&self, request: &RunRequest) -> Result<RunEstimate, EngineError> {
-        let past = self
-            .store
-            .task_runs(&request.task, None, None, READ_RUNS)
-            .await?;
+        let of_task = RunQuery {
+            task: Some(&request.task),
+            ..RunQuery::default()
+        };
+        let past = self.store.runs(&of_task, READ_RUNS).await?;
         Ok(RunEstimate::of(request, &past.runs))
     }
 }

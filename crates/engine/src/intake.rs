@@ -19,6 +19,9 @@ use crate::promote::repository::{self, RepositoryError};
 use crate::{Engine, EngineError, model_choices};
 
 const MAX_NAME: usize = 200;
+/// The most tags of a run, and the most characters of one.
+const MAX_TAGS: usize = 10;
+const MAX_TAG: usize = 40;
 /// The longest lessons of earlier runs, bytes. They are some 5,500 tokens, and every prompt carries them.
 const MAX_LESSONS: usize = 16_384;
 const DEFAULT_FILE: &str = "submission.cu";
@@ -41,7 +44,7 @@ impl Engine {
     /// database fails.
     pub async fn create_run(
         &self,
-        request: RunRequest,
+        mut request: RunRequest,
         idempotency_key: Option<&str>,
     ) -> Result<Created, EngineError> {
         let stored = self.store.task(&request.task).await?;
@@ -56,6 +59,7 @@ impl Engine {
         if !problems.is_empty() {
             return Err(EngineError::Invalid(Problems(problems)));
         }
+        request.tags = ordered(request.tags);
         let promotion = match &request.promotion {
             Some(target) => target.clone(),
             None => self.default_target()?,
@@ -71,6 +75,18 @@ impl Engine {
             run: created.run,
             fresh: created.fresh,
         })
+    }
+
+    /// Replaces the tags of a run, whatever its state.
+    ///
+    /// # Errors
+    /// A tag is none, the run is unknown, or the database fails.
+    pub async fn set_tags(&self, run: RunId, tags: Vec<String>) -> Result<RunView, EngineError> {
+        if let Some(problem) = tags_defect(&tags) {
+            return Err(EngineError::Invalid(Problems(vec![problem])));
+        }
+        let tags = ordered(tags);
+        Ok(self.store.set_tags(run, tags).await?)
     }
 
     /// Records a kernel from outside as a candidate of a run, and charges one trial for any verdict. A
@@ -314,8 +330,38 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
             );
         }
     }
+    problems.extend(tags_defect(&request.tags));
     problems.extend(floor_defect(&request.budget));
     problems
+}
+
+/// The defect of a run's tags. They are written in addresses and filters, so that they have few characters.
+fn tags_defect(tags: &[String]) -> Option<Problem> {
+    let is_tag = |tag: &String| {
+        let mut characters = tag.chars();
+        let is_allowed = |c: char| c.is_alphanumeric() || "-_./:".contains(c);
+        characters.all(is_allowed) && (1..=MAX_TAG).contains(&tag.chars().count())
+    };
+    let (message, fix) = if tags.len() > MAX_TAGS {
+        let message = format!(
+            "the run has {} tags, at most {MAX_TAGS} are allowed",
+            tags.len()
+        );
+        (message, "keep those that find it again")
+    } else {
+        let wrong = tags.iter().find(|tag| !is_tag(tag))?;
+        let message =
+            format!("{wrong:?} is no tag: one has 1 to {MAX_TAG} letters, digits or -_./:");
+        (message, "write a word without blanks, such as paper-2026")
+    };
+    Some(Problem::whole("tags", message, fix))
+}
+
+/// Each tag once, in alphabetical order.
+fn ordered(mut tags: Vec<String>) -> Vec<String> {
+    tags.sort();
+    tags.dedup();
+    tags
 }
 
 /// Returns a message and a fix if the method has nothing to try on this task.

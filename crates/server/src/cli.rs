@@ -34,7 +34,7 @@ pub use self::run::{
     AskingArgs, ContextArgs, ExportRunArgs, LessonsArgs, McpArgs, MethodName, RecordingArgs,
     ReplayArgs, RunArgs, ShowArgs, StyleName, SubmitArgs,
 };
-pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs};
+pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs, RunsTagArgs};
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
     ModelListArgs, ModelsFile, ServeArgs, TaskCommand, TaskListArgs, TaskShowArgs, TaskUploadArgs,

@@ -12,8 +12,8 @@ use axum::body::Bytes;
 use domain::api::{
     Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, FleetHealth,
     ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview, RunRequest,
-    RunStateName, RunView, SteeringEntry, Submission, TaskVersion, TaskView, WebhookDelivery,
-    WorkerView,
+    RunStateName, RunView, SteeringEntry, Submission, TagsRequest, TaskVersion, TaskView,
+    WebhookDelivery, WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -109,6 +109,8 @@ pub struct RunsQuery {
     pub task: Option<String>,
     /// Only those in this state.
     pub state: Option<RunStateName>,
+    /// Only those with this tag.
+    pub tag: Option<String>,
     /// The `next` of the page before; the newest runs when absent.
     pub cursor: Option<String>,
     /// At most this many, 1 to 200.
@@ -374,8 +376,10 @@ impl Client {
         if let Some(state) = query.state {
             url.query_pairs_mut().append_pair("state", state.as_str());
         }
-        if let Some(cursor) = &query.cursor {
-            url.query_pairs_mut().append_pair("cursor", cursor);
+        for (name, value) in [("tag", &query.tag), ("cursor", &query.cursor)] {
+            if let Some(value) = value {
+                url.query_pairs_mut().append_pair(name, value);
+            }
         }
         self.send(self.http.get(url).timeout(TIMEOUT), "list the runs")
             .await
@@ -398,6 +402,17 @@ impl Client {
         let action = change.as_str();
         let url = self.url(&format!("runs/{}/{action}", run.uuid()));
         self.send(self.http.post(url), &format!("{action} the run"))
+            .await
+    }
+
+    /// Replaces the tags of a run.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn set_tags(&self, run: RunId, tags: Vec<String>) -> Result<RunView, ClientError> {
+        let url = self.url(&format!("runs/{}/tags", run.uuid()));
+        let body = TagsRequest { tags };
+        self.send(self.http.put(url).json(&body), "change the run's tags")
             .await
     }
 

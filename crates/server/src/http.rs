@@ -207,6 +207,7 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(failures::members))
         .routes(routes!(runs::list, runs::create))
         .routes(routes!(runs::get))
+        .routes(routes!(runs::set_tags))
         .routes(routes!(runs::pause))
         .routes(routes!(runs::resume))
         .routes(routes!(runs::cancel))

@@ -340,6 +340,18 @@ pub(crate) async fn timing(
     connection: &mut Connection,
     candidate: CandidateId,
 ) -> Result<Option<Timing>, StoreError> {
+    let evaluation = accepted(connection, candidate).await?;
+    Ok(evaluation.and_then(|evaluation| {
+        let acceptance = evaluation.verdict.acceptance()?;
+        Some(acceptance.timing.clone())
+    }))
+}
+
+/// The evaluation by which the search accepted a candidate.
+pub(crate) async fn accepted(
+    connection: &mut Connection,
+    candidate: CandidateId,
+) -> Result<Option<Evaluation>, StoreError> {
     let evidence: Option<TextId> = query_scalar(
         "SELECT evidence_text FROM evaluations WHERE candidate = $1 \
          AND stage <> 'confirmation' AND verdict = 'accepted'",
@@ -352,12 +364,8 @@ pub(crate) async fn timing(
         return Ok(None);
     };
     let evidence = texts::get(connection, evidence).await?;
-    let evaluation: Evaluation =
-        RowRef::new("evaluations", candidate).json("evidence", &evidence)?;
-    Ok(evaluation
-        .verdict
-        .acceptance()
-        .map(|acceptance| acceptance.timing.clone()))
+    let evaluation = RowRef::new("evaluations", candidate).json("evidence", &evidence)?;
+    Ok(Some(evaluation))
 }
 
 /// The evidence of the run's baseline, once it has been evaluated. The other evaluations of the run

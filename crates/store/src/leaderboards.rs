@@ -1,16 +1,14 @@
-//! The runs of a task, and the best candidate of each.
+//! The best candidate of each run of a task.
 
 use crate::sql::{Flag, query_as, query_scalar};
-use domain::api::{
-    Leaderboard, LeaderboardEntry, LeaderboardPage, RunPage, RunRequest, RunStateName,
-};
+use domain::api::{Leaderboard, LeaderboardEntry, LeaderboardPage, RunRequest};
 use domain::digest::{Digest, DigestError};
 use domain::id::{CandidateId, RunId};
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
-use crate::{Connection, Store, StoreError, views};
+use crate::{Connection, Store, StoreError};
 
 /// The newest runs of a task whose best candidates a leaderboard compares.
 const COMPARED_RUNS: i64 = 1000;
@@ -33,40 +31,6 @@ struct EntryRow {
 }
 
 impl Store {
-    /// Runs of a task older than `before`, of all its versions, newest first.
-    ///
-    /// # Errors
-    /// The task is unknown or the database fails.
-    pub async fn task_runs(
-        &self,
-        task: &str,
-        state: Option<RunStateName>,
-        before: Option<RunId>,
-        limit: u32,
-    ) -> Result<RunPage, StoreError> {
-        let mut view = self.view().await?;
-        newest_version(&mut view, task).await?;
-        let ids: Vec<Uuid> = query_scalar(
-            "SELECT r.id FROM runs r JOIN tasks t ON t.content = r.task_content \
-             WHERE t.name = $1 AND ($2 IS NULL OR r.id < $2) AND ($4 IS NULL OR r.state = $4) \
-             ORDER BY r.id DESC LIMIT $3",
-        )
-        .bind(task)
-        .bind(before.map(RunId::uuid))
-        .bind(i64::from(limit) + 1)
-        .bind(state.map(RunStateName::as_str))
-        .fetch_all(&mut *view)
-        .await
-        .context("list a task's runs")?;
-        let more = ids.len() > limit as usize;
-        let mut runs = Vec::with_capacity(ids.len());
-        for id in ids.into_iter().take(limit as usize) {
-            runs.push(views::run_view(&mut view, RunId::from(id)).await?);
-        }
-        let next = runs.last().filter(|_| more).map(|last| last.id.to_string());
-        Ok(RunPage { runs, next })
-    }
-
     /// The leaderboards of a task's newest version, one for each device and kind of time; at most
     /// `limit` entries each.
     ///
@@ -113,7 +77,10 @@ impl Store {
     }
 }
 
-async fn newest_version(view: &mut Connection, task: &str) -> Result<Digest, StoreError> {
+pub(crate) async fn newest_version(
+    view: &mut Connection,
+    task: &str,
+) -> Result<Digest, StoreError> {
     let version: Option<String> = query_scalar(
         "SELECT version FROM tasks WHERE name = $1 ORDER BY created_at DESC, content LIMIT 1",
     )

@@ -74,7 +74,7 @@ pub use steering::Takeover;
 pub use tasks::StoredTask;
 pub use views::{
     CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, MAX_CURVE_BUCKETS,
-    Relatives,
+    Relatives, RunQuery,
 };
 pub use webhooks::{DueWebhook, WebhookAttempt};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};

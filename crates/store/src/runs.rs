@@ -243,6 +243,17 @@ impl Store {
         self.commit(tx).await
     }
 
+    /// Replaces the tags of a run, whatever its state.
+    ///
+    /// # Errors
+    /// The run is unknown or the database fails.
+    pub async fn set_tags(&self, run: RunId, tags: Vec<String>) -> Result<RunView, StoreError> {
+        let mut tx = self.begin().await?;
+        require(&mut tx, run).await?;
+        steering::set_tags(&mut tx, run, tags).await?;
+        self.done(tx, run).await
+    }
+
     /// Stops a run until someone resumes it. Jobs that workers hold go on to their verdicts.
     ///
     /// # Errors

@@ -485,6 +485,17 @@ async fn request(tx: &mut Connection, run: RunId) -> Result<RunRequest, StoreErr
     RowRef::new("runs", run).json("request", &request)
 }
 
+/// Replaces the tags in a run's request.
+pub(crate) async fn set_tags(
+    tx: &mut Connection,
+    run: RunId,
+    tags: Vec<String>,
+) -> Result<(), StoreError> {
+    let mut request = request(tx, run).await?;
+    request.tags = tags;
+    set_request(tx, run, &request).await
+}
+
 /// Changes a run's request and keeps the first one, which its idempotency key belongs to.
 async fn set_request(
     tx: &mut Connection,

@@ -21,7 +21,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, calls, judgements, promotions, steering};
+use crate::{Connection, Store, StoreError, calls, judgements, leaderboards, promotions, steering};
 
 use islands::Islands;
 
@@ -208,6 +208,19 @@ macro_rules! summaries {
 }
 use summaries;
 
+/// The runs of a list.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunQuery<'a> {
+    /// Only those of this task, of all its versions.
+    pub task: Option<&'a str>,
+    /// Only those in this state.
+    pub state: Option<RunStateName>,
+    /// Only those with this tag.
+    pub tag: Option<&'a str>,
+    /// Only those older than this one.
+    pub before: Option<RunId>,
+}
+
 impl Store {
     /// A run.
     ///
@@ -222,24 +235,28 @@ impl Store {
         }
     }
 
-    /// Runs older than `before`, newest first; those of one state if asked.
+    /// Runs that meet the conditions, newest first; at most `limit`.
     ///
     /// # Errors
-    /// The database fails.
-    pub async fn runs(
-        &self,
-        state: Option<RunStateName>,
-        before: Option<RunId>,
-        limit: u32,
-    ) -> Result<RunPage, StoreError> {
+    /// The task is unknown or the database fails.
+    pub async fn runs(&self, wanted: &RunQuery<'_>, limit: u32) -> Result<RunPage, StoreError> {
         let mut view = self.view().await?;
+        if let Some(task) = wanted.task {
+            leaderboards::newest_version(&mut view, task).await?;
+        }
+        // Tags stand in the request's JSON in quotes, which no tag has itself.
         let ids: Vec<Uuid> = query_scalar(
-            "SELECT id FROM runs WHERE ($1 IS NULL OR id < $1) AND ($3 IS NULL OR state = $3) \
-             ORDER BY id DESC LIMIT $2",
+            "SELECT r.id FROM runs r JOIN tasks t ON t.content = r.task_content \
+             WHERE ($1 IS NULL OR r.id < $1) AND ($3 IS NULL OR r.state = $3) \
+             AND ($4 IS NULL OR t.name = $4) \
+             AND ($5 IS NULL OR instr(COALESCE(json_extract(r.request, '$.tags'), ''), $5) > 0) \
+             ORDER BY r.id DESC LIMIT $2",
         )
-        .bind(before.map(RunId::uuid))
+        .bind(wanted.before.map(RunId::uuid))
         .bind(i64::from(limit) + 1)
-        .bind(state.map(RunStateName::as_str))
+        .bind(wanted.state.map(RunStateName::as_str))
+        .bind(wanted.task)
+        .bind(wanted.tag.map(|tag| format!("\"{tag}\"")))
         .fetch_all(&mut *view)
         .await
         .context("list the runs")?;
@@ -475,6 +492,7 @@ pub(crate) async fn run_view(
     Ok(RunView {
         id: run,
         name: row.name,
+        tags: request.tags,
         task: request.task,
         task_version: row
             .version
@@ -514,14 +532,22 @@ async fn best(
          JOIN evaluations e ON e.candidate = c.id AND e.stage <> 'confirmation' WHERE c.id = $1",
     )
     .bind(candidate.uuid())
-    .fetch_one(connection)
+    .fetch_one(&mut *connection)
     .await
     .context("read the best candidate")?;
+    let modelled = modelled == 1;
+    let measurement = if modelled {
+        None
+    } else {
+        let evaluation = judgements::accepted(connection, candidate).await?;
+        evaluation.and_then(|evaluation| evaluation.measurement)
+    };
     Ok(Some(BestCandidate {
         candidate,
         title,
         speedup,
+        interval: measurement.map(|measurement| measurement.anchor.interval),
         time_us,
-        modelled: modelled == 1,
+        modelled,
     }))
 }

@@ -52,6 +52,9 @@ pub struct RunRequest {
     /// for methods that show lessons.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub lessons: String,
+    /// Words by which people find the run again: at most 10, each of 1 to 40 letters, digits or `-_./:`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
 }
 
 impl RunRequest {
@@ -69,8 +72,17 @@ impl RunRequest {
             models: Vec::new(),
             evolution: Evolution::default(),
             lessons: String::new(),
+            tags: Vec::new(),
         }
     }
+}
+
+/// The tags of a run, in place of those that it has. `PUT /api/v1/runs/{id}/tags`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TagsRequest {
+    /// The tags: at most 10, each of 1 to 40 letters, digits or `-_./:`.
+    pub tags: Vec<String>,
 }
 
 /// A git repository that winners are committed to.
@@ -212,6 +224,9 @@ pub struct RunView {
     pub id: RunId,
     /// Name for people.
     pub name: String,
+    /// Words by which people find it again, in alphabetical order.
+    #[serde(default)]
+    pub tags: Vec<String>,
     /// The task's name.
     pub task: String,
     /// The task's version.
@@ -270,6 +285,10 @@ pub struct BestCandidate {
     pub title: String,
     /// Baseline's time over its time, geometric mean over the score cases.
     pub speedup: f64,
+    /// Lower and upper bound on that speedup, each wrong with a probability of 1%; none where the time is
+    /// modelled or the candidate was not timed beside the baseline.
+    #[serde(default)]
+    pub interval: Option<[f64; 2]>,
     /// Its time, geometric mean over the score cases, microseconds.
     pub time_us: f64,
     /// True if that time is modelled.

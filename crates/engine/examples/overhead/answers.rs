@@ -6,7 +6,7 @@ use domain::id::RunId;
 use domain::verdict::VerdictKind;
 use engine::Engine;
 use serde::Serialize;
-use store::{CandidateQuery, LineageQuery};
+use store::{CandidateQuery, LineageQuery, RunQuery};
 
 use crate::usage::Usage;
 
@@ -24,7 +24,7 @@ pub async fn measure(engine: &Engine, run: RunId) -> Result<(), Box<dyn std::err
     println!("\n| answer about that run | processor ms | KiB |");
     println!("|---|---|---|");
     row("run", async || store.run(run).await).await?;
-    row("runs", async || store.runs(None, None, 50).await).await?;
+    row("runs", async || store.runs(&RunQuery::default(), 50).await).await?;
     let first = async || store.candidates(run, None, None, PAGE).await;
     row("candidates, first 500", first).await?;
     let rejected = Some(VerdictKind::LaunchRejected);

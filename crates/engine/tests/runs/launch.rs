@@ -96,3 +96,37 @@ async fn a_run_that_promotes_nothing_says_why() {
         "{why}"
     );
 }
+
+#[tokio::test]
+async fn tags_are_words_that_an_address_can_hold() {
+    let lab = Lab::new().await;
+    let tagged = |tags: &[&str]| RunRequest {
+        tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        ..request(Method::Playbook, 5)
+    };
+    let long = "x".repeat(41);
+    for wrong in ["two words", "\"quoted\"", "", "a,b", &long] {
+        let problems = refusal(&lab, tagged(&[wrong])).await;
+        assert!(problems.contains("is no tag"), "{problems}");
+    }
+    let many = (0..11).map(|number| number.to_string()).collect::<Vec<_>>();
+    let many = many.iter().map(String::as_str).collect::<Vec<_>>();
+    let problems = refusal(&lab, tagged(&many)).await;
+    assert!(problems.contains("11 tags, at most 10"), "{problems}");
+
+    let request = tagged(&["paper-2026", "l4:spot", "größe", "l4:spot"]);
+    let created = lab.engine.create_run(request.clone(), Some("once")).await;
+    let run = created.unwrap().run;
+    assert_eq!(run.tags, ["größe", "l4:spot", "paper-2026"]);
+
+    let view = lab.engine.set_tags(run.id, vec!["done".to_owned()]).await;
+    assert_eq!(view.unwrap().tags, ["done"]);
+    let refused = lab
+        .engine
+        .set_tags(run.id, vec!["not one".to_owned()])
+        .await;
+    assert!(matches!(refused, Err(EngineError::Invalid(_))));
+    // The key belongs to the request as it was.
+    let again = lab.engine.create_run(request, Some("once")).await.unwrap();
+    assert_eq!((again.run.id, again.fresh), (run.id, false));
+}

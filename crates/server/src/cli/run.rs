@@ -109,6 +109,10 @@ pub struct RunArgs {
     /// Id of an earlier run whose lessons prompts show, too. May be repeated.
     #[arg(long = "lessons-of", value_name = "RUN")]
     pub lessons_of: Vec<RunId>,
+    /// Tag by which people find the run again, of 1 to 40 letters, digits or `-_./:`. May be repeated, up to
+    /// 10 times.
+    #[arg(long = "tag", value_name = "TAG")]
+    pub tags: Vec<String>,
     /// Name of the device that must evaluate the run. By default any device.
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,

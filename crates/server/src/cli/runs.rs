@@ -21,6 +21,8 @@ pub enum RunsCommand {
     Finish(RunsChangeArgs),
     /// Cancel a run: it ends now, its jobs are withdrawn and nothing is promoted.
     Cancel(RunsChangeArgs),
+    /// Replace the tags of a run, in any state. Without a tag it has none afterwards.
+    Tag(RunsTagArgs),
 }
 
 /// Arguments of `runs list`.
@@ -33,6 +35,9 @@ pub struct RunsListArgs {
         value_parser = PossibleValuesParser::new(RunStateName::ALL.map(RunStateName::as_str)).map(|name| state(&name))
     )]
     pub state: Option<RunStateName>,
+    /// Only runs with this tag.
+    #[arg(long, value_name = "TAG")]
+    pub tag: Option<String>,
     /// Only runs of this task, of all its versions.
     #[arg(long, value_name = "NAME")]
     pub task: Option<String>,
@@ -55,6 +60,22 @@ pub struct RunsListArgs {
 pub struct RunsChangeArgs {
     /// Id of the run.
     pub run: RunId,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The service to send the request to.
+    #[command(flatten)]
+    pub service: ServiceAddress,
+}
+
+/// Arguments of `runs tag`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct RunsTagArgs {
+    /// Id of the run.
+    pub run: RunId,
+    /// Its tags: at most 10, each of 1 to 40 letters, digits or `-_./:`.
+    #[arg(value_name = "TAG")]
+    pub tags: Vec<String>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

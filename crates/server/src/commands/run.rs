@@ -38,6 +38,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         models: args.asking.models.clone(),
         evolution: args.asking.evolution(),
         lessons: read_lessons(&client, &args).await?,
+        tags: args.tags.clone(),
     };
     if args.asking.preview {
         return preview(&client, &request, args.json).await;

@@ -4,7 +4,7 @@ use domain::api::{RunPage, RunState, RunView};
 
 use super::address;
 use super::follow::{print, print_json};
-use crate::cli::{RunsChangeArgs, RunsCommand, RunsListArgs};
+use crate::cli::{RunsChangeArgs, RunsCommand, RunsListArgs, RunsTagArgs};
 use crate::client::{RunChange, RunsQuery};
 use crate::outcome::{Ending, Outcome};
 use crate::terminal::{columns, line, plain};
@@ -19,6 +19,7 @@ pub(super) async fn runs(command: RunsCommand) -> Ending {
         RunsCommand::Resume(args) => change(args, RunChange::Resume).await,
         RunsCommand::Finish(args) => change(args, RunChange::Finish).await,
         RunsCommand::Cancel(args) => change(args, RunChange::Cancel).await,
+        RunsCommand::Tag(args) => tag(args).await,
     }
 }
 
@@ -27,6 +28,7 @@ async fn list(args: RunsListArgs) -> Ending {
     let mut query = RunsQuery {
         task: args.task,
         state: args.state,
+        tag: args.tag,
         cursor: args.cursor,
         limit: 0,
     };
@@ -78,11 +80,31 @@ async fn change(args: RunsChangeArgs, change: RunChange) -> Ending {
     Ok(Outcome::Accepted)
 }
 
+async fn tag(args: RunsTagArgs) -> Ending {
+    let client = address::client(&args.service)?;
+    let run = client.set_tags(args.run, args.tags).await?;
+    if args.json {
+        print_json(&run)?;
+    } else {
+        print(&format!("{}  {}\n", run.id, tags(&run)))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+/// The tags of a run as a table's cell.
+fn tags(run: &RunView) -> String {
+    if run.tags.is_empty() {
+        "-".to_owned()
+    } else {
+        line(&run.tags.join(", "), 60)
+    }
+}
+
 fn table(runs: &[RunView]) -> String {
     if runs.is_empty() {
         return "no run; start one: kernelwright run TASK\n".to_owned();
     }
-    let head = ["id", "name", "task", "trials", "best", "state"].map(str::to_owned);
+    let head = ["id", "name", "task", "trials", "best", "tags", "state"].map(str::to_owned);
     let rows = runs.iter().map(|run| {
         let best = run.best.as_ref().map_or_else(
             || "-".to_owned(),
@@ -92,7 +114,10 @@ fn table(runs: &[RunView]) -> String {
                 } else {
                     "measured"
                 };
-                format!("{:.2}x {kind}", best.speedup)
+                let interval = best.interval.map_or_else(String::new, |[low, high]| {
+                    format!(" ({low:.2} to {high:.2})")
+                });
+                format!("{:.2}x{interval} {kind}", best.speedup)
             },
         );
         vec![
@@ -101,6 +126,7 @@ fn table(runs: &[RunView]) -> String {
             line(&run.task, 40),
             format!("{} of {}", run.trials, run.budget.trials),
             best,
+            tags(run),
             line(&run.state.to_string(), 80),
         ]
     });

@@ -7,11 +7,11 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::IntoResponse;
 use domain::api::{
     Brief, Curve, Lineage, LineageColumns, LineageGenerations, PromotionView, RunPage, RunRequest,
-    RunStateName, RunView,
+    RunStateName, RunView, TagsRequest,
 };
 use domain::id::RunId;
 use serde::Deserialize;
-use store::{LineageQuery as Slice, MAX_CURVE_BUCKETS};
+use store::{LineageQuery as Slice, MAX_CURVE_BUCKETS, RunQuery};
 use utoipa::IntoParams;
 
 use super::App;
@@ -38,15 +38,22 @@ pub struct RunFilter {
     /// At most this many, 1 to 200; 50 when absent.
     limit: Option<u32>,
     /// Only those in this state; of any state when absent.
-    pub(super) state: Option<RunStateName>,
+    state: Option<RunStateName>,
+    /// Only those with this tag; with any or none when absent.
+    tag: Option<String>,
 }
 
 impl RunFilter {
-    /// The run before which the page begins, and the most runs that it holds.
-    pub(super) fn window(&self) -> Result<(Option<RunId>, u32), ApiError> {
+    /// The conditions on a page's runs, and the most runs that it holds.
+    pub(super) fn query(&self) -> Result<(RunQuery<'_>, u32), ApiError> {
         let before = self.cursor.as_deref().map(str::parse::<RunId>);
-        let before = before.transpose().map_err(|_| bad_cursor())?;
-        Ok((before, self.limit.unwrap_or(50).clamp(1, MAX_RUNS)))
+        let wanted = RunQuery {
+            task: None,
+            state: self.state,
+            tag: self.tag.as_deref(),
+            before: before.transpose().map_err(|_| bad_cursor())?,
+        };
+        Ok((wanted, self.limit.unwrap_or(50).clamp(1, MAX_RUNS)))
     }
 }
 
@@ -141,9 +148,8 @@ pub async fn list(
     State(app): State<App>,
     Parameters(filter): Parameters<RunFilter>,
 ) -> Result<Json<RunPage>, ApiError> {
-    let (before, limit) = filter.window()?;
-    let store = app.engine.store();
-    Ok(Json(store.runs(filter.state, before, limit).await?))
+    let (wanted, limit) = filter.query()?;
+    Ok(Json(app.engine.store().runs(&wanted, limit).await?))
 }
 
 /// One run.
@@ -156,6 +162,16 @@ pub async fn get(State(app): State<App>, Id(run): Id<RunId>) -> Result<Json<RunV
             id: run.to_string(),
         }),
     }
+}
+
+/// Replaces the tags of a run, in any state.
+#[utoipa::path(put, path = "/runs/{id}/tags", tag = "runs", security(("token" = ["user"])), params(("id" = RunId, Path, description = "The run")), request_body = TagsRequest, responses((status = 200, body = RunView), AnyProblem))]
+pub async fn set_tags(
+    State(app): State<App>,
+    Id(run): Id<RunId>,
+    Body(request): Body<TagsRequest>,
+) -> Result<Json<RunView>, ApiError> {
+    Ok(Json(app.engine.set_tags(run, request.tags).await?))
 }
 
 /// Pauses a run: nothing new is proposed or leased until it is resumed.

@@ -180,10 +180,9 @@ pub async fn runs(
     Path(name): Path<String>,
     Parameters(filter): Parameters<RunFilter>,
 ) -> Result<Json<RunPage>, ApiError> {
-    let (before, limit) = filter.window()?;
-    let store = app.engine.store();
-    let runs = store.task_runs(&name, filter.state, before, limit);
-    Ok(Json(runs.await?))
+    let (mut wanted, limit) = filter.query()?;
+    wanted.task = Some(&name);
+    Ok(Json(app.engine.store().runs(&wanted, limit).await?))
 }
 
 /// The leaderboards of a task's newest version: for each device and kind of time the best candidate

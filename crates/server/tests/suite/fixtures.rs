@@ -27,6 +27,7 @@ pub fn run() -> RunView {
     RunView {
         id: run_id(),
         name: "demo".to_owned(),
+        tags: Vec::new(),
         task: "attention-f16".to_owned(),
         task_version: Digest::of("task"),
         method: Method::Playbook,
@@ -44,6 +45,7 @@ pub fn run() -> RunView {
             candidate: candidate_id(2),
             title: "KV split".to_owned(),
             speedup: 6.5,
+            interval: None,
             time_us: 12.25,
             modelled: true,
         }),

@@ -54,6 +54,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     id: "0193a2f0-0001-7000-8000-000000000001",
     last_event: 0,
     name: "row-softmax",
+    tags: [],
     task: "row-softmax",
     task_version: "0".repeat(64),
     device: "Kernelwright emulated L4",

@@ -16,7 +16,7 @@ use domain::role::Key;
 use domain::search::{Budget, Method, Operator};
 use domain::statistics::{ANALYSIS_PAIRS, Cycles, DecidedComparison, decide_screening};
 use domain::task::{Bundle, Task};
-use domain::timing::{CacheState, ModelledTime, Timing};
+use domain::timing::{CacheState, MeasuredTime, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Verdict};
 use sqlx::Connection as _;
 use store::{LeasedJob, NewCandidate, NewRun, Proposed, Store};
@@ -153,6 +153,24 @@ pub fn timing(us: f64) -> Timing {
 pub fn accepted(us: f64) -> Verdict {
     Verdict::Accepted(Acceptance {
         timing: timing(us),
+        comparison: None,
+        launch_bound: false,
+    })
+}
+
+/// An acceptance with measured times.
+pub fn measured() -> Verdict {
+    Verdict::Accepted(Acceptance {
+        timing: Timing::Measured {
+            cases: vec![MeasuredTime {
+                case: "only".to_owned(),
+                cache: CacheState::Cold,
+                median_us: 25.0,
+                quartiles_us: [24.0, 26.0],
+                samples: 60,
+            }],
+            unscored: Vec::new(),
+        },
         comparison: None,
         launch_bound: false,
     })

@@ -2,7 +2,7 @@
 
 use domain::api::{RunComparison, WorkerState};
 use domain::verdict::Verdict;
-use store::CurveDetail;
+use store::{CurveDetail, RunQuery};
 
 use crate::fixture::{DEVICE, Lab, accepted, at, rounded};
 
@@ -58,16 +58,22 @@ async fn the_runs_of_a_task_are_paged_newest_first() {
     }
     made.sort();
     made.reverse();
-    let first = lab.store.task_runs("fill", None, None, 2).await.unwrap();
+    let of_task = RunQuery {
+        task: Some("fill"),
+        ..RunQuery::default()
+    };
+    let first = lab.store.runs(&of_task, 2).await.unwrap();
     let before = first.next.map(|next| next.parse().unwrap());
-    let second = lab.store.task_runs("fill", None, before, 2).await.unwrap();
+    let older = RunQuery { before, ..of_task };
+    let second = lab.store.runs(&older, 2).await.unwrap();
     let seen = first.runs.iter().chain(&second.runs).map(|run| run.id);
     assert_eq!(seen.collect::<Vec<_>>(), made);
     assert_eq!(second.next, None);
-    lab.store
-        .task_runs("nothing", None, None, 2)
-        .await
-        .unwrap_err();
+    let unknown = RunQuery {
+        task: Some("nothing"),
+        ..of_task
+    };
+    lab.store.runs(&unknown, 2).await.unwrap_err();
 }
 
 #[tokio::test]

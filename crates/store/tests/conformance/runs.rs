@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use domain::api::{CandidateState, RunState};
 use domain::search::{Operator, StopReason};
-use store::{NewRun, StoreError};
+use store::{NewRun, RunQuery, StoreError};
 
 use crate::fixture::{DEVICE, Lab, accepted, at, candidate, request, target};
 
@@ -26,7 +26,15 @@ async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
     assert_eq!(made.run, again.run);
     let refused = lab.store.create_run(new(&other), at(9)).await.unwrap_err();
     assert!(matches!(refused, StoreError::KeyReused { .. }), "{refused}");
-    assert_eq!(lab.store.runs(None, None, 10).await.unwrap().runs.len(), 1);
+    assert_eq!(
+        lab.store
+            .runs(&RunQuery::default(), 10)
+            .await
+            .unwrap()
+            .runs
+            .len(),
+        1
+    );
 }
 
 #[tokio::test]

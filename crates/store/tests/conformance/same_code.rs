@@ -5,34 +5,16 @@ use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::ReportOutcome;
 use domain::search::Operator;
-use domain::timing::{CacheState, MeasuredTime, Timing};
-use domain::verdict::{Acceptance, Verdict, VerdictKind};
+use domain::verdict::{Verdict, VerdictKind};
 use store::LeasedJob;
 
 use crate::calls::{draft, drafted, reply, written};
-use crate::fixture::{DEVICE, Lab, accepted, at, measurement, report, rounded};
+use crate::fixture::{DEVICE, Lab, accepted, at, measured, measurement, report, rounded};
 
 fn rejected() -> Verdict {
     Verdict::LaunchRejected {
         reason: "too many threads".to_owned(),
     }
-}
-
-fn measured() -> Verdict {
-    Verdict::Accepted(Acceptance {
-        timing: Timing::Measured {
-            cases: vec![MeasuredTime {
-                case: "only".to_owned(),
-                cache: CacheState::Cold,
-                median_us: 25.0,
-                quartiles_us: [24.0, 26.0],
-                samples: 60,
-            }],
-            unscored: Vec::new(),
-        },
-        comparison: None,
-        launch_bound: false,
-    })
 }
 
 /// Reports a verdict on code that was compiled to `image`.

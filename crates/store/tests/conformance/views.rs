@@ -1,10 +1,12 @@
 //! Views for clients, page by page.
 
 use domain::api::{EventKind, RunStateName};
+use domain::lease::ReportOutcome;
 use domain::task::Task;
 use domain::verdict::{Verdict, VerdictKind};
+use store::RunQuery;
 
-use crate::fixture::{Lab, accepted, at, bundle, kernel};
+use crate::fixture::{Lab, accepted, at, bundle, kernel, measured, measurement, report};
 
 #[tokio::test]
 async fn runs_are_paged_newest_first() {
@@ -19,20 +21,64 @@ async fn runs_are_paged_newest_first() {
     let mut seen = Vec::new();
     let mut before = None;
     loop {
-        let page = lab.store.runs(None, before, 2).await.unwrap();
+        let older = RunQuery {
+            before,
+            ..RunQuery::default()
+        };
+        let page = lab.store.runs(&older, 2).await.unwrap();
         seen.extend(page.runs.iter().map(|run| run.id));
         let Some(next) = page.next else { break };
         before = Some(next.parse().unwrap());
     }
     assert_eq!(seen, made);
     lab.store.pause(made[3], "lunch", at(5)).await.unwrap();
-    let paused = Some(RunStateName::Paused);
-    let page = lab.store.runs(paused, None, 2).await.unwrap();
+    let paused = RunQuery {
+        state: Some(RunStateName::Paused),
+        ..RunQuery::default()
+    };
+    let page = lab.store.runs(&paused, 2).await.unwrap();
     let ids = page.runs.iter().map(|run| run.id).collect::<Vec<_>>();
     assert_eq!((ids, page.next), (vec![made[3]], None));
-    let of_task = lab.store.task_runs("fill", paused, None, 2).await.unwrap();
+    let of_task = RunQuery {
+        task: Some("fill"),
+        ..paused
+    };
+    let of_task = lab.store.runs(&of_task, 2).await.unwrap();
     assert_eq!(of_task.runs[0].id, made[3]);
     assert_eq!(of_task.runs.len(), 1);
+}
+
+#[tokio::test]
+async fn runs_are_found_by_a_tag_that_may_change() {
+    let lab = Lab::new().await;
+    let [first, second] = [lab.run(5).await, lab.run(5).await];
+    let words = |tags: &[&str]| tags.iter().map(|tag| (*tag).to_owned()).collect();
+    let set = async |run, tags: &[&str]| {
+        let view = lab.store.set_tags(run, words(tags)).await.unwrap();
+        assert_eq!(view.tags, words(tags));
+    };
+    let found = async |tag: &str| {
+        let with_tag = RunQuery {
+            tag: Some(tag),
+            ..RunQuery::default()
+        };
+        let page = lab.store.runs(&with_tag, 9).await.unwrap();
+        page.runs.iter().map(|run| run.id).collect::<Vec<_>>()
+    };
+    set(first, &["l4", "paper"]).await;
+    set(second, &["paper-2"]).await;
+    assert_eq!(found("paper").await, [first]);
+    assert_eq!(found("pap").await, []);
+    // A run that is over keeps its place and takes tags.
+    lab.store.cancel(second, at(5)).await.unwrap();
+    set(second, &["paper"]).await;
+    let mut both = [first, second];
+    both.sort();
+    both.reverse();
+    assert_eq!(found("paper").await, both);
+    assert_eq!(found("paper-2").await, []);
+    let unknown = domain::id::RunId::from(uuid::Uuid::nil());
+    lab.store.set_tags(unknown, Vec::new()).await.unwrap_err();
 }
 
 #[tokio::test]
@@ -184,4 +230,26 @@ async fn the_newest_content_of_a_task_is_shown_and_runs_keep_theirs() {
         bundle()
     );
     assert!(lab.store.task("gone").await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn the_best_candidate_has_an_interval_where_its_times_were_measured() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let best = async || lab.store.run(run).await.unwrap().unwrap().best.unwrap();
+    let modelled = best().await;
+    assert_eq!((modelled.modelled, modelled.interval), (true, None));
+
+    let candidate = lab.submit(run, baseline, "int a;").await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    let mut report = report(&leased, measured());
+    if let ReportOutcome::Evaluated { evaluation } = &mut report.outcome {
+        let mut measurement = measurement(None);
+        (measurement.anchor.ratio, measurement.anchor.interval) = (1.5, [1.48, 1.52]);
+        evaluation.measurement = Some(measurement);
+    }
+    lab.store.report(leased.job, &report, at(6)).await.unwrap();
+    let found = best().await;
+    assert_eq!((found.candidate, found.modelled), (candidate, false));
+    assert_eq!((found.speedup, found.interval), (1.5, Some([1.48, 1.52])));
 }

@@ -163,14 +163,14 @@ async fn what_cannot_be_read_is_refused_with_the_place() {
     assert_snapshot!(service.post("/api/v1/runs", &unknown_field).await.show(), @r#"
     400 Bad Request
     {
-      "detail": "failed to read the body: line 1, column 44: trials: no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution, lessons",
+      "detail": "failed to read the body: line 1, column 44: trials: no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution, lessons, tags",
       "problems": [
         {
           "column": 0,
           "file": "trials",
           "fix": "",
           "line": 0,
-          "message": "no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution, lessons"
+          "message": "no field is called \"trials\"; the fields are task, method, name, budget, seed, start, device, promotion, models, evolution, lessons, tags"
         }
       ],
       "status": 400,

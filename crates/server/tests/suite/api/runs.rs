@@ -148,6 +148,7 @@ async fn a_run_is_created_once_for_each_key() {
       "state": {
         "state": "created"
       },
+      "tags": [],
       "task": "scale",
       "task_version": "206f6a5935813621b18ab05d973a75f2599adf753519831771cf4f526032fa92",
       "trials": 0,

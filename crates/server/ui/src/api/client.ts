@@ -101,8 +101,14 @@ function query(values: Record<string, string | undefined>): string {
   return set.length === 0 ? "" : `?${new URLSearchParams(set)}`;
 }
 
-export function runs(cursor?: string): Promise<RunPage> {
-  return value(api.GET("/api/v1/runs", { params: { query: { cursor } } }));
+/** One page of the runs, newest first; of those with a tag if one is named. */
+export function runs(cursor?: string, tag?: string): Promise<RunPage> {
+  return value(api.GET("/api/v1/runs", { params: { query: { cursor, tag } } }));
+}
+
+/** Replaces the tags of a run. */
+export function setTags(id: string, tags: string[]): Promise<RunView> {
+  return value(api.PUT("/api/v1/runs/{id}/tags", { params: { path: { id } }, body: { tags } }));
 }
 
 export function run(id: string): Promise<RunView> {

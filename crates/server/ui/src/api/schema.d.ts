@@ -860,6 +860,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{id}/tags": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        /** Replaces the tags of a run, in any state. */
+        put: operations["put_runs_id_tags"];
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{id}/withdraw": {
         parameters: {
             query?: never;
@@ -1221,6 +1238,11 @@ export interface components {
         Best: {
             /** @description The candidate. */
             candidate: components["schemas"]["CandidateId"];
+            /**
+             * @description Lower and upper bound on that speedup, each wrong with a probability of 1%; none where the time is
+             *     modelled or the candidate was not timed beside the baseline.
+             */
+            interval?: number[] | null;
             /** @description True if that time is modelled. */
             modelled: boolean;
             /**
@@ -4087,6 +4109,8 @@ export interface components {
              *     baseline when absent.
              */
             start?: string | null;
+            /** @description Words by which people find the run again: at most 10, each of 1 to 40 letters, digits or `-_./:`. */
+            tags?: string[];
             /** @description Name of a stored task. */
             task: string;
         };
@@ -4172,6 +4196,8 @@ export interface components {
             spend: components["schemas"]["Spend"];
             /** @description The run's state. */
             state: components["schemas"]["RunState"];
+            /** @description Words by which people find it again, in alphabetical order. */
+            tags?: string[];
             /** @description The task's name. */
             task: string;
             /** @description The task's version. */
@@ -4569,6 +4595,11 @@ export interface components {
             proposer?: string | null;
             /** @description The whole file. */
             source: string;
+        };
+        /** @description The tags of a run, in place of those that it has. `PUT /api/v1/runs/{id}/tags`. */
+        TagsRequest: {
+            /** @description The tags: at most 10, each of 1 to 40 letters, digits or `-_./:`. */
+            tags: string[];
         };
         /** @description A task's definition: all that candidates are judged by. */
         TaskDefinition: components["schemas"]["TaskView"] & {
@@ -5779,6 +5810,8 @@ export interface operations {
                 limit?: number;
                 /** @description Only those in this state; of any state when absent. */
                 state?: components["schemas"]["RunStateName"];
+                /** @description Only those with this tag; with any or none when absent. */
+                tag?: string;
             };
             header?: never;
             path?: never;
@@ -6892,6 +6925,41 @@ export interface operations {
             };
         };
     };
+    put_runs_id_tags: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The run */
+                id: components["schemas"]["RunId"];
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["TagsRequest"];
+            };
+        };
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunView"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
     post_runs_id_withdraw: {
         parameters: {
             query?: never;
@@ -7215,6 +7283,8 @@ export interface operations {
                 limit?: number;
                 /** @description Only those in this state; of any state when absent. */
                 state?: components["schemas"]["RunStateName"];
+                /** @description Only those with this tag; with any or none when absent. */
+                tag?: string;
             };
             header?: never;
             path: {

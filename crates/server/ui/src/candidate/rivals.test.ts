@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { rivals } from "./rivals";
 
 const of = (id: string) => ({ id });
-const best = (candidate: string) => ({ best: { candidate, title: "", speedup: 2, time_us: 1, modelled: true } });
+const best = (candidate: string) => ({ best: { candidate, title: "", speedup: 2, interval: null, time_us: 1, modelled: true } });
 
 it("names each rival once, with all that it is", () => {
   expect(rivals(of("a"), { parent: of("b"), incumbent: of("b"), run: best("c") })).toEqual([

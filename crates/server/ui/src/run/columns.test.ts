@@ -25,7 +25,7 @@ const COLUMNS: LineageColumns = {
 };
 
 it("makes candidates of columns", () => {
-  const run = runView({ created_at: "2026-11-21T14:00:00Z", best: { candidate: id(1), title: "two", speedup: 2.5, time_us: 16, modelled: true } });
+  const run = runView({ created_at: "2026-11-21T14:00:00Z", best: { candidate: id(1), title: "two", speedup: 2.5, interval: null, time_us: 16, modelled: true } });
   const nodes = fromColumns(COLUMNS, run);
   expect(nodes.map(({ ordinal, verdict, speedup, best }) => [ordinal, verdict, speedup, best])).toEqual([
     [0, "accepted", 1, false],

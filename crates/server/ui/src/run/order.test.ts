@@ -3,7 +3,7 @@ import { expect, it } from "vitest";
 import { runView } from "../samples";
 import { clicked, ordered, parseOrder, toText } from "./order";
 
-const best = (speedup: number, modelled: boolean) => ({ candidate: "c", title: "t", speedup, time_us: 1, modelled });
+const best = (speedup: number, modelled: boolean) => ({ candidate: "c", title: "t", speedup, interval: null, time_us: 1, modelled });
 const runs = [
   runView({ name: "b", best: best(2, true), trials: 3 }),
   runView({ name: "a", best: best(1.2, false), trials: 9 }),

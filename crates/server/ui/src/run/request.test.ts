@@ -21,6 +21,11 @@ describe("a request", () => {
     expect(request.evolution).toMatchObject({ schedule: { mode: "generational" }, generations: 10, repairs: 2, style: "standard" });
   });
 
+  it("has the tags that were typed", () => {
+    expect(requestOf(form({ tags: "paper-2026 l4" })).tags).toEqual(["paper-2026", "l4"]);
+    expect(requestOf(form({ tags: " " }))).not.toHaveProperty("tags");
+  });
+
   it("keeps a zero, which is not the same as nothing", () => {
     const request = requestOf(form({ method: "free", models: { fast: 0 }, trials: 0, temperature: 0, generations: null }));
     expect(request.models).toEqual([{ name: "fast", weight: 0 }]);

@@ -3,6 +3,7 @@
 
 import type { ApiError } from "../api/client";
 import type { Evolution, Method, Problem, RunRequest } from "../api/types";
+import { parseTags } from "./tags";
 import { methodAsksModels, methodHasReaders } from "./settings";
 
 /** The values of the form. A number that was not filled in is null. */
@@ -35,6 +36,8 @@ export interface Form {
   device: string;
   /** Lessons of earlier runs, in Markdown. */
   lessons: string;
+  /** Tags apart by blanks or commas. */
+  tags: string;
   repository: string;
   base: string;
   path: string;
@@ -68,6 +71,7 @@ export function emptyForm(): Form {
     seed: 0,
     device: "",
     lessons: "",
+    tags: "",
     repository: "",
     base: "",
     path: "",
@@ -92,6 +96,8 @@ export function requestOf(form: Form): RunRequest {
   const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
   if (form.seed !== null) request.seed = form.seed;
   if (methodHasReaders(form.method) && form.lessons.trim() !== "") request.lessons = form.lessons;
+  const tags = parseTags(form.tags);
+  if (tags.length > 0) request.tags = tags;
   if (form.repository.trim() !== "") {
     const target = filled({ base: form.base.trim(), path: form.path.trim(), region: form.path.trim() === "" ? "" : form.region.trim() });
     request.promotion = { repository: form.repository.trim(), ...target };
