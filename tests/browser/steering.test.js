@@ -206,6 +206,10 @@ describe("on the page of insights", () => {
       await page.screenshot({ path: `screenshots/insights-edited-${size}.png`, fullPage: true });
       await win.getByRole("button", { name: "Undo" }).click();
       await win.getByRole("button", { name: "Undo" }).waitFor({ state: "detached" });
+      await win.getByRole("button", { name: "Pin" }).click();
+      await win.getByText("In every further prompt").waitFor();
+      await win.getByRole("button", { name: "Unpin" }).click();
+      await win.getByText("In every further prompt").waitFor({ state: "detached" });
       const of = (ordinal) => candidateId(ordinal);
       const text = `aligned loads ${HOSTILE}`;
       assert.deepEqual(sent(), [
@@ -214,6 +218,8 @@ describe("on the page of insights", () => {
         ["insight", { candidate: of(11), text: null }],
         ["withdraw", { entry: 1 }],
         ["withdraw", { entry: 2 }],
+        ["hint", { text: "16-byte loads and stores", prompts: null }],
+        ["withdraw", { entry: 6 }],
       ]);
       await assertFits(page);
       assert.deepEqual(complaints, []);

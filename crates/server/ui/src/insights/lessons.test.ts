@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 
-import type { Insight } from "../api/types";
+import type { Insight, SteeringEntry } from "../api/types";
 import { lessons } from "./lessons";
 
 function insight(ordinal: number, thought: string, over: Partial<Insight> = {}): Insight {
@@ -44,4 +44,14 @@ it("shows how people edited a thought", () => {
   expect(lessons([insight(1, "a"), insight(2, "A", { edit: 3, corrected: "b" })])[0]).toMatchObject({ corrected: "b", isLeftOut: false });
   expect(lessons([insight(1, "a", { edit: 3 }), insight(2, "A")])[0]).toMatchObject({ corrected: null, isLeftOut: false });
   expect(lessons([insight(1, "a", { edit: 3 }), insight(2, "A", { edit: 4 })])[0]).toMatchObject({ corrected: null, isLeftOut: true });
+});
+
+it("is pinned by a lasting hint of the same words", () => {
+  const hint = (entry: number, text: string, over: object = {}) => ({ entry, kind: "hint", text, prompts: null, at: "2026-11-21T08:00:00Z", actor: "ada", since: 9, withdrawn_by: null, ...over }) as SteeringEntry;
+  const pinned = (directions: SteeringEntry[], over: Partial<Insight> = {}) => lessons([insight(1, "wider tiles", over)], directions)[0]?.pinned;
+  expect(pinned([])).toBeNull();
+  expect(pinned([hint(4, "Wider tiles.")])).toBe(4);
+  expect(pinned([hint(4, "wider tiles", { prompts: 3 })])).toBeNull();
+  expect(pinned([hint(4, "wider tiles", { withdrawn_by: 5 })])).toBeNull();
+  expect(pinned([hint(4, "tiles of 64", {}), hint(6, "other words")], { edit: 2, corrected: "Tiles of 64" })).toBe(4);
 });

@@ -1,7 +1,7 @@
 // Insights of a run as lessons: the same thought once, with all its evidence, and the evidence that
 // contradicts it.
 
-import type { Insight } from "../api/types";
+import type { Insight, SteeringEntry } from "../api/types";
 
 export type Kind = "win" | "trap" | "open";
 
@@ -20,6 +20,8 @@ export interface Lesson {
   corrected: string | null;
   /** True if a person left it out of prompts. */
   isLeftOut: boolean;
+  /** The number of the direction by which every further prompt carries it; null if none does. */
+  pinned: number | null;
 }
 
 /** The thought as it counts for being the same: letters and digits, without case. */
@@ -31,19 +33,21 @@ function gist(thought: string): string {
     .trim();
 }
 
-/** The lessons: wins first, then traps, then the rest; each kind by the number of its readers. */
-export function lessons(insights: readonly Insight[]): Lesson[] {
+/** The lessons: wins first, then traps, then the rest; each kind by the number of its readers. `directions` are the run's. */
+export function lessons(insights: readonly Insight[], directions: readonly SteeringEntry[] = []): Lesson[] {
   const groups = new Map<string, Insight[]>();
   for (const insight of insights) {
     const key = gist(insight.thought);
     groups.set(key, [...(groups.get(key) ?? []), insight]);
   }
-  const made = [...groups.values()].map((group) => lesson(group.toSorted((one, other) => one.ordinal - other.ordinal)));
+  const lasting = directions.flatMap((entry) => (entry.kind === "hint" && entry.prompts === null && entry.withdrawn_by === null ? [entry] : []));
+  const hints = new Map(lasting.map(({ text, entry }) => [gist(text), entry]));
+  const made = [...groups.values()].map((group) => lesson(group.toSorted((one, other) => one.ordinal - other.ordinal), hints));
   const order: Kind[] = ["win", "trap", "open"];
   return made.toSorted((one, other) => order.indexOf(one.kind) - order.indexOf(other.kind) || other.wins - one.wins || other.judged - one.judged);
 }
 
-function lesson(sources: Insight[]): Lesson {
+function lesson(sources: Insight[], hints: ReadonlyMap<string, number>): Lesson {
   const sum = (of: (insight: Insight) => number) => sources.reduce((total, insight) => total + of(insight), 0);
   const [shown, judged, wins] = [sum((one) => one.shown), sum((one) => one.judged), sum((one) => one.wins)];
   const accepted = sources.filter(({ speedup }) => speedup !== null);
@@ -61,5 +65,7 @@ function lesson(sources: Insight[]): Lesson {
   const edited = sources.filter(({ edit }) => edit !== null);
   const corrected = edited.find((source) => source.corrected !== null)?.corrected ?? null;
   const isLeftOut = edited.length === sources.length && corrected === null;
-  return { corrected, isLeftOut, thought: sources[0]?.thought ?? "", kind, sources, shown, judged, wins, contradictions };
+  const thought = sources[0]?.thought ?? "";
+  const pinned = hints.get(gist(corrected ?? thought)) ?? null;
+  return { corrected, isLeftOut, pinned, thought, kind, sources, shown, judged, wins, contradictions };
 }
