@@ -74,7 +74,7 @@ fn every_test_that_the_status_table_names_exists() {
                 repository.join(name).is_file() || repository.join(suite).join(name).is_file()
             } else if name.ends_with(".rs") {
                 let folder = match column.contains("(domain)") {
-                    true => "crates/domain/tests",
+                    true => "crates/domain/tests/suite",
                     false => "crates/worker/tests/evaluate",
                 };
                 repository.join(folder).join(name).is_file()

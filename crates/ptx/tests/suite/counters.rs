@@ -1,0 +1,554 @@
+//! Counters of launches against counts made by hand: per line and in total, with whole and partial warps.
+
+use crate::support::{Arg, Device, kernel};
+use ptx::report::{LaunchReport, Outcome, Tally};
+
+/// Runs a body on hand-written PTX with two buffers of 64 KiB that hold zeros, and an output.
+fn launch(text: &str, grid: u32, block: u32) -> LaunchReport {
+    let mut device = Device::new(text);
+    let zeros = vec![0u32; 1 << 14];
+    let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &zeros)));
+    let report = device.launch("k", grid, block, &args);
+    assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+    report
+}
+
+/// The totals of one warp. `%r2` is a lane's number, `%r3` the address of 32 KiB of shared memory, all written.
+fn counted(body: &str) -> Tally {
+    let whole = kernel(&format!(
+        ".shared .align 128 .b8 tile[32768];\nmov.u32 %r2, %laneid;\nmov.u32 %r3, tile;\n{body}"
+    ));
+    launch(&whole, 1, 32).counters.total
+}
+
+fn shared(tally: &Tally) -> (u64, u64, u64, u64, u64) {
+    let of = &tally.shared;
+    assert_eq!(of.bank_conflicts, of.wavefronts - of.wavefronts_ideal);
+    (
+        of.wavefronts,
+        of.wavefronts_ideal,
+        of.bank_conflicts,
+        of.bytes_read,
+        of.bytes_written,
+    )
+}
+
+#[test]
+fn every_kind_of_shared_access_passes_the_banks_as_counted_by_hand() {
+    // Address, instruction; wavefronts, ideal, conflicts, bytes read, bytes written.
+    let cases = [
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "ld.shared.u32 %r5, [%r4];",
+            (1, 1, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 7;",
+            "ld.shared.u32 %r5, [%r4];",
+            (32, 1, 31, 128, 0),
+        ),
+        (
+            "mul.lo.u32 %r4, %r2, 132;",
+            "ld.shared.u32 %r5, [%r4];",
+            (1, 1, 0, 128, 0),
+        ),
+        (
+            "mov.u32 %r4, %r3;",
+            "ld.shared.u32 %r5, [%r4+64];",
+            (1, 1, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 1;",
+            "ld.shared.u16 %h1, [%r4];",
+            (1, 1, 0, 64, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 3;",
+            "ld.shared.v2.u32 {%r5,%r6}, [%r4];",
+            (2, 2, 0, 256, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 3;",
+            "ld.shared.u64 %rd9, [%r4];",
+            (2, 2, 0, 256, 0),
+        ),
+        (
+            "mov.u32 %r4, %r3;",
+            "ld.shared.u64 %rd9, [%r4];",
+            (1, 1, 0, 256, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "ld.shared.v4.u32 {%r5,%r6,%r7,%r8}, [%r4];",
+            (4, 4, 0, 512, 0),
+        ),
+        (
+            "mov.u32 %r4, %r3;",
+            "ld.shared.v4.u32 {%r5,%r6,%r7,%r8}, [%r4];",
+            (2, 2, 0, 512, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 7;",
+            "ld.shared.v4.u32 {%r5,%r6,%r7,%r8}, [%r4];",
+            (32, 4, 28, 512, 0),
+        ),
+        (
+            "mul.lo.u32 %r4, %r2, 144;",
+            "ld.shared.v4.u32 {%r5,%r6,%r7,%r8}, [%r4];",
+            (4, 4, 0, 512, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "st.shared.u32 [%r4], %r1;",
+            (1, 1, 0, 0, 128),
+        ),
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "st.shared.u32 [%r4], %r1;",
+            (4, 1, 3, 0, 128),
+        ),
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "st.shared.v4.u32 [%r4], {%r1,%r1,%r1,%r1};",
+            (4, 4, 0, 0, 512),
+        ),
+        (
+            "mov.u32 %r4, %r3;",
+            "red.shared.add.u32 [%r4], 1;",
+            (32, 1, 31, 128, 128),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "red.shared.add.u32 [%r4], 1;",
+            (1, 1, 0, 128, 128),
+        ),
+        // A predicate leaves the lower eight lanes.
+        (
+            "shl.b32 %r4, %r2, 7; setp.lt.u32 %p1, %r2, 8;",
+            "@%p1 ld.shared.u32 %r5, [%r4];",
+            (8, 1, 7, 32, 0),
+        ),
+        // Rows of 16 bytes in a row, 128 bytes apart, and 144 bytes apart.
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5,%r6,%r7,%r8}, [%r4];",
+            (4, 4, 0, 512, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 7;",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5,%r6,%r7,%r8}, [%r4];",
+            (32, 4, 28, 512, 0),
+        ),
+        (
+            "mul.lo.u32 %r4, %r2, 144;",
+            "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%r5,%r6,%r7,%r8}, [%r4];",
+            (4, 4, 0, 512, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 7;",
+            "ldmatrix.sync.aligned.m8n8.x2.shared.b16 {%r5,%r6}, [%r4];",
+            (16, 2, 14, 256, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "ldmatrix.sync.aligned.m8n8.x1.shared.b16 {%r5}, [%r4];",
+            (1, 1, 0, 128, 0),
+        ),
+        // 128 bytes apart and swizzled: row r keeps its piece p at place p ^ r % 8.
+        (
+            "shl.b32 %r4, %r2, 7; and.b32 %r9, %r2, 7; shl.b32 %r9, %r9, 4; xor.b32 %r4, %r4, %r9;",
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%r5,%r6,%r7,%r8}, [%r4];",
+            (4, 4, 0, 512, 0),
+        ),
+        // 16 rows of 16 halves: rows of 32 bytes meet every fourth, as they do for ldmatrix; rows of 48 do not.
+        (
+            "mov.u32 %r4, %r3; mov.u32 %r9, 16;",
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r10,%r11,%r12,%r13,%r14,%r15,%r16,%r17}, [%r4], %r9;",
+            (8, 4, 4, 512, 0),
+        ),
+        (
+            "mov.u32 %r4, %r3; mov.u32 %r9, 24;",
+            "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r10,%r11,%r12,%r13,%r14,%r15,%r16,%r17}, [%r4], %r9;",
+            (4, 4, 0, 512, 0),
+        ),
+        // Sums in pairs of 8 bytes, rows of 64 bytes: half a warp holds four rows, two and two in the same banks.
+        (
+            "mov.u32 %r4, %r3; mov.u32 %r9, 16;",
+            "wmma.store.d.sync.aligned.row.m16n16k16.shared.f32 [%r4], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r9;",
+            (16, 8, 8, 0, 1024),
+        ),
+        // Copies of 16 bytes fill 512 bytes.
+        (
+            "shl.b32 %r4, %r2, 4; cvt.u64.u32 %rd8, %r4; add.u64 %rd8, %rd8, %rd1;",
+            "cp.async.cg.shared.global [%r4], [%rd8], 16; cp.async.wait_all;",
+            (4, 4, 0, 0, 512),
+        ),
+    ];
+    for (address, instruction, expected) in cases {
+        let place = if address.contains("%r3;") {
+            ""
+        } else {
+            "add.u32 %r4, %r4, %r3;"
+        };
+        let tally = counted(&format!("{address}\n{place}\n{instruction}"));
+        assert_eq!(shared(&tally), expected, "{address} {instruction}");
+    }
+}
+
+#[test]
+fn every_kind_of_global_access_moves_the_sectors_counted_by_hand() {
+    // Byte offset of a lane, instruction on [%rd8]; sectors read, ideal, written, ideal; bytes read, bytes written.
+    let cases = [
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "ld.global.u32 %r5, [%rd8];",
+            (4, 4, 0, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "ld.global.u32 %r5, [%rd8+4];",
+            (5, 4, 0, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "ld.global.nc.u32 %r5, [%rd8+32];",
+            (4, 4, 0, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 5;",
+            "ld.global.u32 %r5, [%rd8];",
+            (32, 4, 0, 0, 128, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 3;",
+            "ld.global.u32 %r5, [%rd8];",
+            (8, 4, 0, 0, 128, 0),
+        ),
+        (
+            "mov.u32 %r4, 0;",
+            "ld.global.u32 %r5, [%rd8];",
+            (1, 1, 0, 0, 4, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 4;",
+            "ld.global.v4.u32 {%r5,%r6,%r7,%r8}, [%rd8];",
+            (16, 16, 0, 0, 512, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 1;",
+            "ld.global.u16 %h1, [%rd8];",
+            (2, 2, 0, 0, 64, 0),
+        ),
+        (
+            "mov.u32 %r4, %r2;",
+            "ld.global.u8 %h1, [%rd8];",
+            (1, 1, 0, 0, 32, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2; setp.lt.u32 %p1, %r2, 9;",
+            "@%p1 ld.global.u32 %r5, [%rd8];",
+            (2, 2, 0, 0, 36, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2; and.b32 %r5, %r2, 1; setp.eq.u32 %p1, %r5, 0;",
+            "@%p1 ld.global.u32 %r5, [%rd8];",
+            (4, 2, 0, 0, 64, 0),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "st.global.u32 [%rd8], %r1;",
+            (0, 0, 4, 4, 0, 128),
+        ),
+        (
+            "shl.b32 %r4, %r2, 6;",
+            "st.global.v2.u32 [%rd8], {%r1,%r1};",
+            (0, 0, 32, 8, 0, 256),
+        ),
+        (
+            "mov.u32 %r4, 0;",
+            "red.global.add.u32 [%rd8], 1;",
+            (1, 1, 1, 1, 4, 128),
+        ),
+        (
+            "shl.b32 %r4, %r2, 2;",
+            "atom.global.add.u32 %r5, [%rd8], 1;",
+            (4, 4, 4, 4, 128, 128),
+        ),
+        // Of 32 copies of 16 bytes, those of the upper half only fill with zeros.
+        (
+            "shl.b32 %r4, %r2, 4; add.u32 %r6, %r4, %r3; setp.lt.u32 %p1, %r2, 16; selp.u32 %r7, 16, 0, %p1;",
+            "cp.async.cg.shared.global [%r6], [%rd8], 16, %r7; cp.async.wait_all;",
+            (8, 8, 0, 0, 256, 0),
+        ),
+        // Each of the four pieces is 8 rows of 32 bytes.
+        (
+            "mov.u32 %r4, 0; mov.u32 %r9, 16;",
+            "wmma.load.c.sync.aligned.row.m16n16k16.global.f32 {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, [%rd8], %r9;",
+            (32, 32, 0, 0, 1024, 0),
+        ),
+        (
+            "mov.u32 %r4, 0; mov.u32 %r9, 16;",
+            "wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd8], {%f1,%f2,%f3,%f4,%f5,%f6,%f7,%f8}, %r9;",
+            (0, 0, 32, 32, 0, 1024),
+        ),
+    ];
+    for (offset, instruction, expected) in cases {
+        let tally = counted(&format!(
+            "{offset}\ncvt.u64.u32 %rd8, %r4;\nadd.u64 %rd8, %rd8, %rd3;\n{instruction}"
+        ));
+        let of = &tally.global;
+        let found = (
+            of.sectors_read,
+            of.sectors_read_ideal,
+            of.sectors_written,
+            of.sectors_written_ideal,
+            of.bytes_read,
+            of.bytes_written,
+        );
+        assert_eq!(found, expected, "{offset} {instruction}");
+    }
+}
+
+#[test]
+fn tensor_cores_are_counted_by_their_multiply_adds() {
+    let shapes = [
+        (
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%f1,%f2,%f3,%f4}, {%r5,%r6,%r7,%r8}, {%r9,%r10}, {%f5,%f6,%f7,%f8};",
+            2048,
+        ),
+        (
+            "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%f1,%f2,%f3,%f4}, {%r5,%r6,%r7,%r8}, {%r9,%r10}, {%f5,%f6,%f7,%f8};",
+            1024,
+        ),
+        (
+            "mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%r11,%r12,%r13,%r14}, {%r5,%r6,%r7,%r8}, {%r9,%r10}, {%r15,%r16,%r17,%r18};",
+            4096,
+        ),
+    ];
+    for (instruction, macs) in shapes {
+        let tally = counted(&format!("{instruction}\n{instruction}"));
+        assert_eq!(tally.tensor_macs, 2 * macs, "{instruction}");
+        assert_eq!(tally.classes.tensor, 2);
+    }
+}
+
+#[test]
+fn the_stack_is_counted_by_its_bytes() {
+    let body = ".local .align 4 .b8 deep[64];\nmov.u64 %rd4, deep;\nst.local.u32 [%rd4], %r1;\n\
+                ld.local.u32 %r5, [%rd4];\nsetp.lt.u32 %p1, %r2, 5;\n@%p1 st.local.u32 [%rd4+8], %r5;";
+    let tally = counted(body);
+    assert_eq!(tally.local_bytes, 128 + 128 + 20);
+    assert_eq!(tally.classes.local, 3);
+}
+
+/// Two warps a block, three blocks. Line 12 splits the second warp: its lanes 8 to 31 skip line 13.
+const LINES: &str = r#"
+.version 8.4
+.target sm_89
+.address_size 64
+.file 1 "steps.cu"
+.visible .entry k(.param .u64 a, .param .u64 b, .param .u64 out)
+{
+.reg .pred %p<4>;
+.reg .b32 %r<20>;
+.reg .b64 %rd<20>;
+.shared .align 16 .b8 tile[8192];
+.loc 1 10 0
+ld.param.u64 %rd1, [a];
+ld.param.u64 %rd3, [out];
+mov.u32 %r1, %tid.x;
+.loc 1 11 0
+mul.wide.u32 %rd4, %r1, 4;
+add.u64 %rd5, %rd1, %rd4;
+ld.global.u32 %r2, [%rd5];
+.loc 1 12 0
+setp.ge.u32 %p1, %r1, 40;
+@%p1 bra DONE;
+.loc 1 13 0
+shl.b32 %r3, %r1, 7;
+mov.u32 %r4, tile;
+add.u32 %r3, %r3, %r4;
+st.shared.u32 [%r3], %r2;
+DONE:
+.loc 1 14 0
+add.u64 %rd6, %rd3, %rd4;
+st.global.u32 [%rd6], %r2;
+ret;
+}
+"#;
+
+#[test]
+fn each_source_line_has_its_own_account() {
+    let counters = launch(LINES, 3, 64).counters;
+    assert_eq!(
+        (counters.blocks, counters.warps, counters.threads),
+        (3, 6, 192)
+    );
+    let line = |number: u32| {
+        let found: Vec<&Tally> = counters
+            .lines
+            .iter()
+            .filter(|line| line.line == number)
+            .map(|line| {
+                assert_eq!(line.file.as_deref(), Some("steps.cu"));
+                &line.tally
+            })
+            .collect();
+        assert_eq!(found.len(), 1, "line {number}");
+        found[0]
+    };
+    let issued = |number| {
+        (
+            line(number).warp_instructions,
+            line(number).thread_instructions,
+        )
+    };
+    assert_eq!(issued(10), (3 * 6, 3 * 192));
+    assert_eq!(issued(11), (3 * 6, 3 * 192));
+    assert_eq!(issued(12), (2 * 6, 192 + 3 * 24));
+    // Only 40 of a block's 64 threads come here.
+    assert_eq!(issued(13), (4 * 6, 4 * 3 * 40));
+    assert_eq!(issued(14), (3 * 6, 3 * 192));
+    assert_eq!(line(12).divergent_branches, 3);
+    assert_eq!(counters.total.divergent_branches, 3);
+
+    // Every warp reads 128 bytes side by side; all blocks read the same 256.
+    assert_eq!(line(11).global.sectors_read, 4 * 6);
+    assert_eq!(line(11).global.sectors_read_ideal, 4 * 6);
+    assert_eq!(counters.unique_sectors_read, 8);
+    assert_eq!(line(14).global.sectors_written, 4 * 6);
+    assert_eq!(counters.unique_sectors_written, 8);
+    // A column: 32 lanes of the first warp and 8 of the second, each in the same bank.
+    assert_eq!(line(13).shared.wavefronts, 3 * (32 + 8));
+    assert_eq!(line(13).shared.wavefronts_ideal, 3 * 2);
+    assert_eq!(line(13).shared.bank_conflicts, 3 * (31 + 7));
+
+    let mut sum = Tally::default();
+    for line in &counters.lines {
+        sum.add(&line.tally);
+    }
+    assert_eq!(sum, counters.total);
+}
+
+#[test]
+fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
+    // Every block does the same, so that any sample must give the counts of the whole grid.
+    let text = kernel(
+        "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ntid.x;\nmad.lo.u32 %r4, %r2, %r3, %r1;\n\
+         mul.wide.u32 %rd4, %r4, 4;\nadd.u64 %rd5, %rd1, %rd4;\nld.global.u32 %r5, [%rd5];\n\
+         add.u64 %rd6, %rd3, %rd4;\nst.global.u32 [%rd6], %r5;",
+    );
+    let run = |sample: Option<u64>, threads: usize| {
+        let mut device = Device::new(&text);
+        let zeros = vec![0u32; 64 * 96];
+        let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &zeros)));
+        let report = device.honest("k", [96, 1, 1], [64, 1, 1], &args, |config| {
+            config.sample = sample;
+            config.threads = threads;
+        });
+        report.counters
+    };
+    let whole = run(None, 1);
+    assert_eq!(whole.sampled_blocks, None);
+    assert_eq!(whole.unique_sectors_read, 64 * 96 / 8);
+    for (sample, threads) in [(8, 1), (8, 3), (1, 1)] {
+        let mut sampled = run(Some(sample), threads);
+        assert_eq!(sampled.sampled_blocks.take(), Some(sample));
+        assert_eq!(sampled, whole, "{sample} blocks on {threads} threads");
+    }
+    assert_eq!(run(Some(96), 2), whole);
+    assert_eq!(run(Some(1000), 1), whole);
+}
+
+#[test]
+fn blocks_that_wait_for_each_other_are_not_sampled() {
+    let mut device = Device::new(&kernel("st.global.u32 [%rd3], %r1;"));
+    let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &[0u32; 64])));
+    let refused = device.try_launch("k", [8, 1, 1], [32, 1, 1], &args, |config| {
+        config.cooperative = true;
+        config.sample = Some(2);
+    });
+    let reason = refused
+        .expect_err("a cooperative grid is whole")
+        .to_string();
+    assert!(reason.contains("wait for each other"), "{reason}");
+}
+
+#[test]
+fn the_heaviest_block_is_known_among_many_that_only_end() {
+    // Block 3 of 40 adds, loads and multiplies; the others look at their number and go.
+    let text = kernel(
+        "mov.u32 %r3, %ctaid.x;\nsetp.ne.u32 %p1, %r3, 3;\n@%p1 bra END;\nmov.u32 %r4, 0;\n\
+         L: add.u32 %r4, %r4, 1;\nld.global.u32 %r5, [%rd1];\nsetp.lt.u32 %p2, %r4, 100;\n@%p2 bra L;\n\
+         st.global.u32 [%rd3], %r5;\nEND:",
+    );
+    for threads in [1, 4] {
+        let mut device = Device::new(&text);
+        let (a, out) = (device.buffer("a", &[7u32; 64]), device.fresh("out", 256));
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+        let report = device
+            .try_launch("k", [40, 1, 1], [32, 1, 1], &args, |config| {
+                config.threads = threads;
+            })
+            .expect("the kernel runs");
+        let (total, heaviest) = (&report.counters.total, &report.counters.heaviest_block);
+        assert_eq!(heaviest.classes.load_global, 100, "{threads}");
+        assert_eq!(heaviest.classes.load_global, total.classes.load_global);
+        assert_eq!(heaviest.classes.store_global, 1);
+        assert_eq!(heaviest.sectors, 101);
+        assert_eq!(report.counters.working_blocks, 1);
+        // Each of the others asks once where it is.
+        assert_eq!(heaviest.classes.integer + 39, total.classes.integer);
+        assert_eq!(heaviest.classes.branch + 39 * 2, total.classes.branch);
+    }
+}
+
+#[test]
+fn one_sector_written_again_is_no_buffer_produced() {
+    let text = kernel(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd1], %r3;\nEND:",
+    );
+    let touch = text.replace(".entry k(", ".entry touch(");
+    let whole = kernel(
+        "shl.b32 %r2, %r1, 2;\ncvt.u64.u32 %rd7, %r2;\nadd.s64 %rd4, %rd1, %rd7;\nld.global.u32 %r3, [%rd4];\n\
+         add.s64 %rd6, %rd3, %rd7;\nst.global.u32 [%rd6], %r3;",
+    );
+    let (_, entry) = touch.split_once(".visible").expect("it has an entry");
+    let mut device = Device::new(&format!("{whole}\n.visible{entry}"));
+    let (a, out) = (device.buffer("a", &[7u32; 256]), device.fresh("out", 1024));
+    let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+    let produced = |device: &mut Device, name: &str| {
+        let report = device.launch(name, 1, 256, &args);
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        report.counters.produced_sectors_read
+    };
+    assert_eq!(produced(&mut device, "touch"), 0);
+    // 256 words are 32 sectors, of which the first was written since the host did.
+    assert_eq!(produced(&mut device, "k"), 1);
+}
+
+#[test]
+fn waiting_for_another_block_costs_no_more_than_asking_now_and_then() {
+    // Block 0 comes first and asks for a word until block 1 has written it; by a load, and by an atomic.
+    for ask in [
+        "ld.volatile.global.u32 %r4, [%rd1];",
+        "atom.global.add.u32 %r4, [%rd1], 0;",
+    ] {
+        let text = kernel(&format!(
+            "mov.u32 %r3, %ctaid.x;\nsetp.eq.u32 %p1, %r3, 1;\n@%p1 bra TELL;\n\
+             L: {ask}\nsetp.eq.u32 %p2, %r4, 0;\n@%p2 bra L;\nbra END;\n\
+             TELL: membar.gl;\natom.global.exch.b32 %r5, [%rd1], 1;\nEND:"
+        ));
+        let mut device = Device::new(&text);
+        let a = device.buffer("a", &[0u32; 8]);
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+        let report = device
+            .try_launch("k", [2, 1, 1], [32, 1, 1], &args, |config| {
+                config.resident_blocks = 2;
+            })
+            .expect("the kernel runs");
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        let path = report.counters.critical_path_max;
+        assert!(path < 10_000, "{ask} {path} cycles");
+    }
+}
