@@ -51,16 +51,28 @@ pub(crate) struct Pattern {
     /// The cost of one execution, and the traffic that it adds to the totals.
     pub(crate) cost: Cost,
     pub(crate) moved: Traffic,
-    /// The offset in a sector for which the ranges were computed, and the ranges of sectors that one execution touches:
-    /// first and last, relative to the first active lane's sector.
+    /// The costs of this shape in device memory at each offset of whole words in a sector; none if not yet computed. A
+    /// loop over the words of rows goes through these offsets again and again.
+    costs: [Option<(Cost, Traffic)>; WORDS],
+    /// The offset in a sector for which the ranges were computed.
     sectors_phase: u64,
-    sectors: Vec<(i64, i64)>,
+    /// The ranges of sectors that one execution touches, for each offset of whole words and for another one: first and
+    /// last, relative to the first active lane's sector. Empty if not yet computed.
+    sectors: [Vec<(i64, i64)>; WORDS + 1],
     /// True if the lanes' bytes are disjoint; none if not yet computed.
     disjoint: Option<bool>,
     /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
     found_valid: [(u64, u64); REMEMBERED],
     /// Index of the allocation of the last access.
     pub(crate) allocation: usize,
+}
+
+/// Words of a sector.
+const WORDS: usize = 8;
+
+/// The word of a sector at which an address lies; none between two words.
+fn word_of(address: u64) -> Option<usize> {
+    (address & 3 == 0).then_some((address & 31) as usize / 4)
 }
 
 /// Warps with an entry of their own in `found_valid`; others share one by index modulo this number.
@@ -81,8 +93,9 @@ impl Default for Pattern {
             phase: u64::MAX,
             cost: Cost::default(),
             moved: Traffic::default(),
+            costs: [None; WORDS],
             sectors_phase: u64::MAX,
-            sectors: Vec::new(),
+            sectors: Default::default(),
             disjoint: None,
             found_valid: [(u64::MAX, 0); REMEMBERED],
             allocation: usize::MAX,
@@ -117,7 +130,9 @@ impl Pattern {
     fn replace_shape(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
         self.version += 1;
         self.leader_version = Self::NEVER;
+        self.costs = [None; WORDS];
         self.sectors_phase = u64::MAX;
+        self.sectors.iter_mut().for_each(Vec::clear);
         self.disjoint = None;
         self.found_valid = [(u64::MAX, 0); REMEMBERED];
         self.mask = mask;
@@ -186,20 +201,26 @@ impl Pattern {
     pub(crate) fn update_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
         // Sectors depend on the offset within a sector. Bank conflicts do not change when all addresses move by whole
         // words.
-        let phase = match way {
-            MemoryPath::Global | MemoryPath::Constant => first & 31,
-            _ => first & 3 | (way as u64) << 32,
+        let (phase, word) = match way {
+            MemoryPath::Global | MemoryPath::Constant => (first & 31, word_of(first)),
+            _ => (first & 3 | (way as u64) << 32, None),
         };
         if self.phase != phase {
             self.phase = phase;
-            self.compute_cost(first, bytes, way);
+            match word.and_then(|word| self.costs[word]) {
+                Some(known) => (self.cost, self.moved) = known,
+                None => self.compute_cost(first, bytes, way, word),
+            }
         }
     }
 
     #[inline(never)]
-    fn compute_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
+    fn compute_cost(&mut self, first: u64, bytes: u32, way: MemoryPath, word: Option<usize>) {
         self.cost = traffic::cost(way, self.mask, &self.relative, first, bytes, self.shape);
         self.moved = Traffic::of(&self.cost, way, self.mask.count_ones() * bytes);
+        if let Some(word) = word {
+            self.costs[word] = Some((self.cost, self.moved));
+        }
     }
 
     /// The lowest and the highest address of an access.
@@ -225,12 +246,15 @@ impl Pattern {
             Shape::Same => Track::mark_bytes(bits, from, size),
             Shape::Run => Track::mark_bytes(bits, from, size * u64::from(self.mask.count_ones())),
             Shape::Other => {
+                let at = word_of(from).unwrap_or(WORDS);
                 if self.sectors_phase != from & 31 {
                     self.sectors_phase = from & 31;
-                    self.find_sectors(size);
+                    if at == WORDS || self.sectors[at].is_empty() {
+                        self.find_sectors(size, at);
+                    }
                 }
                 let sector = from / 32;
-                for (first, last) in &self.sectors {
+                for (first, last) in &self.sectors[at] {
                     Track::mark_sectors(
                         bits,
                         sector.wrapping_add_signed(*first),
@@ -242,24 +266,25 @@ impl Pattern {
     }
 
     #[inline(never)]
-    fn find_sectors(&mut self, size: u64) {
-        self.sectors.clear();
+    fn find_sectors(&mut self, size: u64, at: usize) {
+        let sectors = &mut self.sectors[at];
+        sectors.clear();
         for lane in super::access::lanes(self.mask) {
             let offset = (self.sectors_phase as i64).wrapping_add(self.relative[lane] as i64);
             let (first, last) = (offset >> 5, offset.wrapping_add(size as i64 - 1) >> 5);
-            match self.sectors.last_mut() {
+            match sectors.last_mut() {
                 Some(range) if range.0 <= first && first <= range.1.saturating_add(1) => {
                     range.1 = range.1.max(last);
                 }
-                _ => self.sectors.push((first, last)),
+                _ => sectors.push((first, last)),
             }
         }
         // In this order most accesses are joined already.
-        if self.sectors.is_sorted() {
+        if sectors.is_sorted() {
             return;
         }
-        self.sectors.sort_unstable();
-        self.sectors.dedup_by(|next, range| {
+        sectors.sort_unstable();
+        sectors.dedup_by(|next, range| {
             let joins = next.0 <= range.1.saturating_add(1);
             if joins {
                 range.1 = range.1.max(next.1);

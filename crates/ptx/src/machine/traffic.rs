@@ -220,6 +220,7 @@ fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, byte
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::sync::atomic::AtomicU32;
 
     use proptest::prelude::*;
 
@@ -498,6 +499,28 @@ mod tests {
             let store = cost(MemoryPath::SharedStore);
             prop_assert_eq!(store.wavefronts, parts.iter().sum::<u32>());
             prop_assert_eq!(store.wavefronts_ideal as usize, parts.len());
+        }
+
+        /// What is kept of a shape at one base is not used at another base for which it is wrong.
+        #[test]
+        fn a_shape_costs_at_each_base_what_it_costs_there_alone(
+            mask in 1u32..,
+            relative in proptest::collection::vec(0u64..2000, 32),
+            bases in proptest::collection::vec(2048u64..4096, 1..40),
+            bytes in (0u32..5).prop_map(|log2| 1 << log2),
+        ) {
+            let access = |pattern: &mut Pattern, base: u64| {
+                let addresses = std::array::from_fn(|lane| base + relative[lane]);
+                let first = pattern.observe(mask, &addresses, bytes);
+                pattern.update_cost(first, bytes, MemoryPath::Global);
+                let touched: [AtomicU32; 16] = Default::default();
+                pattern.mark_sectors(&touched, first, bytes);
+                (pattern.cost, touched.map(AtomicU32::into_inner))
+            };
+            let mut kept = Pattern::default();
+            for base in bases {
+                prop_assert_eq!(access(&mut kept, base), access(&mut Pattern::default(), base));
+            }
         }
     }
 }
