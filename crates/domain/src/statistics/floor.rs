@@ -116,8 +116,8 @@ impl Floor {
     /// Computes the floor of a case's work beside the time found. It is the longest of the times
     /// that the resources need.
     ///
-    /// What is written may stay in the cache, as far as it fits; in a warm one what is read may be
-    /// there already, as far as that fits. The two may follow each other in the same place, so that
+    /// Written bytes may stay in the cache, as far as they fit; in a warm one read bytes may be
+    /// there already, as far as they fit. The two may follow each other in the same place, so that
     /// each has all of it.
     pub fn compute(
         case: String,

@@ -501,7 +501,7 @@ mod tests {
             prop_assert_eq!(store.wavefronts_ideal as usize, parts.len());
         }
 
-        /// What is kept of a shape at one base is not used at another base for which it is wrong.
+        /// A shape that was seen at other bases costs at each base what it costs there alone.
         #[test]
         fn a_shape_costs_at_each_base_what_it_costs_there_alone(
             mask in 1u32..,
