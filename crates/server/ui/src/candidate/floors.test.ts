@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
 
 import type { Floor } from "../api/types";
-import { caseName, resourceBars, roofline } from "./floors";
+import { caseName } from "../words/format";
+import { resourceBars, roofline } from "./floors";
 
 /** A device of 300 GB/s and 30 TFLOP/s, whose launch takes 2 µs. */
 function floor(moved: number, operations: number | null, found_us: number, over: Partial<Floor> = {}): Floor {

@@ -1,7 +1,7 @@
 // The least times that a device needs for a case's work, beside the time found, and the roofline that they make.
 
 import type { Floor } from "../api/types";
-import { bytes, compact } from "../words/format";
+import { bytes, caseName, compact } from "../words/format";
 
 type Resource = Floor["resources"][number];
 
@@ -14,11 +14,6 @@ export interface ResourceBar {
   share: number;
   /** True for the resource that takes longest: its time is the floor. */
   bounds: boolean;
-}
-
-/** The case's name and the state of the cache that it begins with. */
-export function caseName({ case: name, cache }: Floor): string {
-  return cache === "warm" ? `${name}, warm cache` : name;
 }
 
 const NAMES: Record<Resource["bound"], string> = { launch: "one launch", bytes: "memory", operations: "arithmetic" };

@@ -2,6 +2,7 @@
 // each case's times beside the incumbent's.
 
 import type { Measurement, Timing } from "../api/types";
+import { caseName } from "../words/format";
 
 export interface Spread {
   /** Gains of the rounds, as shares: 0.03 is 3 % faster. */
@@ -52,7 +53,6 @@ export function caseTimes(candidate: Timing | null, incumbent: Timing): CaseTime
     const all = [...one.quartiles, ...two.quartiles, one.median, two.median];
     const [least, most] = [Math.min(...all), Math.max(...all)];
     const pad = 0.08 * Math.max(1e-6, most - least);
-    const name = own.cache === "warm" ? `${own.case}, warm cache` : own.case;
-    return [{ name, candidate: one, incumbent: two, low: least - pad, high: most + pad }];
+    return [{ name: caseName(own), candidate: one, incumbent: two, low: least - pad, high: most + pad }];
   });
 }

@@ -152,6 +152,11 @@ export function located(finding: { line?: number | null; message: string }): str
   return isNamed ? message : `line ${line}: ${message}`;
 }
 
+/** A case's name and the state of the cache that it begins with. */
+export function caseName({ case: name, cache }: { case: string; cache: "cold" | "warm" }): string {
+  return cache === "warm" ? `${name}, warm cache` : name;
+}
+
 /** A name of the wire as words. */
 export function words(name: string): string {
   return name.replaceAll("_", " ");
