@@ -8,6 +8,7 @@
 mod advice;
 
 use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use crate::digest::Digest;
 use crate::task::{TensorPart, ToleranceClass};
@@ -27,7 +28,7 @@ pub const SEPARATION: f64 = 4.0;
 pub const AGREEMENT: f64 = 1e-3;
 
 /// The result of a task's admission: every rule with the number that decides it.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct Admission {
     /// The task.
     pub task: String,
@@ -50,10 +51,20 @@ impl Admission {
     pub fn admitted(&self) -> bool {
         !self.results.is_empty() && self.results.iter().all(|point| point.holds)
     }
+
+    /// The rules that do not hold, each with its subject and its fix.
+    pub fn broken_rules(&self) -> String {
+        let broken = self.results.iter().filter(|point| !point.holds);
+        broken
+            .map(|point| format!("{}: {}", point.subject, point.explanation))
+            .collect::<Vec<_>>()
+            .join("; ")
+    }
 }
 
 /// The result of one rule on one subject.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AdmissionRuleResult)]
 pub struct RuleResult {
     /// The rule.
     pub rule: AdmissionRule,
@@ -71,7 +82,9 @@ pub struct RuleResult {
 }
 
 /// The rules of admission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum AdmissionRule {
     /// References and baseline compile.
@@ -103,7 +116,8 @@ pub enum AdmissionRule {
 }
 
 /// The least work of a score case, which every correct kernel has to do.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+#[schema(as = AdmissionFloor)]
 pub struct CaseFloor {
     /// The case.
     pub case: String,

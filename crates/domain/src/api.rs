@@ -43,7 +43,7 @@ pub use self::event::{Event, EventKind};
 pub use self::failures::{
     FailureCluster, FailureMember, FailureMembers, FailurePage, Share, TrendSpans,
 };
-pub use self::fleet::{Fleet, FleetJob, FleetWorker, WorkerState};
+pub use self::fleet::{DeviceMonth, Fleet, FleetJob, FleetWorker, WorkerState};
 pub use self::lineage::{Curve, Lineage, LineageColumns, LineageGenerations};
 pub use self::promotion::{PromotionEntry, PromotionPage, PromotionStateName};
 pub use self::run::{
@@ -56,7 +56,7 @@ pub use self::steering::{
 };
 pub use self::task::{
     Dim, GateView, Leaderboard, LeaderboardEntry, LeaderboardPage, PhaseView, ScalarView, StepView,
-    TaskDefinition, TaskFile, TaskVersion, TensorView,
+    TaskAdmission, TaskDefinition, TaskFile, TaskVersion, TensorView,
 };
 pub use self::webhook::{UnwellDevice, WebhookBody, WebhookData, WebhookDelivery, WebhookKind};
 

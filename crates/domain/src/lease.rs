@@ -5,9 +5,11 @@ mod validate;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::admission::Admission;
 use crate::device::Device;
 use crate::evaluation::{Evaluation, EvaluationRequest};
 use crate::id::{CandidateId, JobId, RunId, WorkerId};
+use crate::model::Dollars;
 
 pub use validate::{MAX_ITEMS, MAX_NAME_BYTES, MAX_TEXT_BYTES};
 
@@ -31,6 +33,9 @@ pub struct Registration {
     /// from a second one with the same name and device. Absent in workers of older releases.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
+    /// The price of an hour of its machine, US dollars; absent where the operator told none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dollars_per_hour: Option<Dollars>,
 }
 
 /// The service's answer to a registration.
@@ -73,6 +78,10 @@ pub struct Report {
     pub attempt: i64,
     /// The outcome.
     pub outcome: ReportOutcome,
+    /// The admission of the task, which the worker decides before the first evaluation of a run, the
+    /// baseline's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub admission: Option<Box<Admission>>,
 }
 
 /// The outcome of a lease.

@@ -10,10 +10,10 @@ use std::time::Duration;
 
 use axum::body::Bytes;
 use domain::api::{
-    Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, FleetHealth,
-    ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview, RunRequest,
-    RunStateName, RunView, SteeringEntry, Submission, TagsRequest, TaskVersion, TaskView,
-    WebhookDelivery, WorkerView,
+    Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, DeviceMonth,
+    FleetHealth, ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview,
+    RunRequest, RunStateName, RunView, SteeringEntry, Submission, TagsRequest, TaskVersion,
+    TaskView, WebhookDelivery, WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -239,6 +239,14 @@ impl Client {
     /// [`ClientError`].
     pub async fn workers(&self) -> Result<Vec<WorkerView>, ClientError> {
         self.get("workers", "list the workers").await
+    }
+
+    /// The hours of each worker's device by month.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn device_months(&self) -> Result<Vec<DeviceMonth>, ClientError> {
+        self.get("fleet/hours", "list the hours of devices").await
     }
 
     /// Drains a worker.

@@ -82,6 +82,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Serve(args) => serve::serve(args, format).await,
             Command::Worker(WorkerCommand::Join(args)) => worker::join(args).await,
             Command::Worker(WorkerCommand::List(args)) => fleet::list(args).await,
+            Command::Worker(WorkerCommand::Hours(args)) => fleet::hours(args).await,
             Command::Worker(WorkerCommand::Drain(args)) => fleet::drain(args).await,
             Command::Token(command) => token::token(command).await,
             Command::Database(command) => database::database(command).await,

@@ -6,6 +6,7 @@ use domain::api::{CandidateDetail, PromotionState, RunView};
 use domain::evaluation::{CheckOutcome, Evaluation, GateOutcome, MachineCode, NotRun, Prescreen};
 use domain::finding::Finding;
 use domain::measurement::{DiscardedRound, Measurement};
+use domain::model::Dollars;
 use domain::role::KernelResources;
 use domain::search::Operator;
 use domain::task::Enforce;
@@ -503,5 +504,8 @@ pub fn spent(run: &RunView) -> Option<String> {
     }
     let seconds = spend.device_ms as f64 / 1000.0;
     let _infallible = write!(text, "; devices {seconds:.1} s");
+    if spend.device_dollars > Dollars::default() {
+        let _infallible = write!(text, ", {}", spend.device_dollars);
+    }
     Some(text)
 }

@@ -1,13 +1,15 @@
 //! The fleet as people see it: each worker with its state, its job and its throughput.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::sql::query_as;
 use chrono::{DateTime, TimeDelta, Utc};
-use domain::api::{Fleet, FleetJob, FleetWorker, WorkerState};
+use domain::api::{DeviceMonth, Fleet, FleetJob, FleetWorker, WorkerState};
 use domain::evaluation::EVALUATOR_VERSION;
 use domain::health::Condition;
 use domain::id::{CandidateId, RunId, WorkerId};
+use domain::model::Dollars;
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -25,6 +27,20 @@ struct WorkerRow {
     health: Option<String>,
     health_reason: Option<String>,
     checked_at: Option<i64>,
+    watched: Option<String>,
+    watched_at: Option<i64>,
+    hour_price: Option<i64>,
+}
+
+#[derive(sqlx::FromRow)]
+struct MonthRow {
+    month: String,
+    worker: String,
+    uuid: String,
+    name: String,
+    attached_us: i64,
+    busy_us: i64,
+    cost: i64,
 }
 
 #[derive(sqlx::FromRow)]
@@ -69,7 +85,8 @@ impl Store {
             let row: WorkerRow = query_as(
                 "SELECT w.id, w.evaluator, w.registered_at, w.faults_in_a_row, \
                  (SELECT COUNT(*) FROM evaluations e WHERE e.worker = w.id AND e.created_at >= $2) \
-                 AS evaluations, d.state AS health, d.reason AS health_reason, d.told_at AS checked_at \
+                 AS evaluations, d.state AS health, d.reason AS health_reason, d.told_at AS checked_at, \
+                 w.watched, w.watched_at, w.hour_price \
                  FROM workers w LEFT JOIN devices d ON d.worker = w.name AND d.uuid = w.device_uuid \
                  WHERE w.id = $1",
             )
@@ -97,6 +114,19 @@ impl Store {
                     .checked_at
                     .map(|at| row_ref.time("checked_at", at))
                     .transpose()?,
+                watched: row
+                    .watched
+                    .map(|watched| row_ref.json("watched", &watched))
+                    .transpose()?,
+                watched_at: row
+                    .watched_at
+                    .map(|at| row_ref.time("watched_at", at))
+                    .transpose()?,
+                dollars_per_hour: row
+                    .hour_price
+                    .map(|price| row_ref.number("hour_price", price))
+                    .transpose()?
+                    .map(Dollars::from_nanos),
                 worker,
             });
         }
@@ -108,6 +138,40 @@ impl Store {
                 .map(|at| row_ref.time("created_at", at))
                 .transpose()?,
             workers: listed,
+        })
+    }
+
+    /// The hours of each worker's device by month, the newest month first; at most 1,000 rows.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn device_months(&self) -> Result<Vec<DeviceMonth>, StoreError> {
+        let rows: Vec<MonthRow> = query_as(
+            "SELECT month, worker, uuid, name, attached_us, busy_us, cost FROM device_months \
+             ORDER BY month DESC, worker, uuid LIMIT 1000",
+        )
+        .fetch_all(&self.read)
+        .await
+        .context("list the hours of devices")?;
+        rows.into_iter().map(MonthRow::read).collect()
+    }
+}
+
+impl MonthRow {
+    fn read(self) -> Result<DeviceMonth, StoreError> {
+        let row_ref = RowRef::new("device_months", &self.uuid);
+        let hours = |column, us| {
+            let us: u64 = row_ref.number(column, us)?;
+            Ok::<_, StoreError>(Duration::from_micros(us).as_secs_f64() / 3600.0)
+        };
+        Ok(DeviceMonth {
+            attached_hours: hours("attached_us", self.attached_us)?,
+            evaluating_hours: hours("busy_us", self.busy_us)?,
+            dollars: Dollars::from_nanos(row_ref.number("cost", self.cost)?),
+            month: self.month,
+            worker: self.worker,
+            uuid: self.uuid,
+            device: self.name,
         })
     }
 }

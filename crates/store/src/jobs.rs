@@ -24,7 +24,7 @@ use crate::faults::{self, HeldLease};
 use crate::judgements;
 use crate::rows::{RowRef, micros, stage_word};
 use crate::texts::{self, TextId};
-use crate::workers::ALIVE;
+use crate::workers::{self, ALIVE};
 use crate::{Connection, Store, StoreError, events, health, runs};
 
 /// The interval at which it is recorded that a worker without a job was seen, less than the time for
@@ -130,19 +130,19 @@ impl Store {
         }
         let mut tx = self.begin().await?;
         let device: Option<WorkerDevice> = query_as(
-            "UPDATE workers SET seen_at = $2 WHERE id = $1 RETURNING device_name, device_uuid, \
-             suspended_until, EXISTS (SELECT 1 FROM devices d WHERE d.worker = workers.name \
-             AND d.uuid = workers.device_uuid AND d.state = 'quarantined') AS quarantined",
+            "SELECT device_name, device_uuid, suspended_until, EXISTS (SELECT 1 FROM devices d \
+             WHERE d.worker = workers.name AND d.uuid = workers.device_uuid \
+             AND d.state = 'quarantined') AS quarantined FROM workers WHERE id = $1",
         )
         .bind(worker.uuid())
-        .bind(micros(now))
         .fetch_optional(&mut *tx)
         .await
-        .context("record that a worker was seen")?;
+        .context("read a worker's device")?;
         let device = device.ok_or_else(|| StoreError::Unknown {
             subject: "worker",
             id: worker.to_string(),
         })?;
+        workers::record_request(&mut tx, worker, now);
         let suspended = device
             .suspended_until
             .is_some_and(|until| until > micros(now));
@@ -212,12 +212,7 @@ impl Store {
             .execute(&mut *tx)
             .await
             .context("renew a lease")?;
-        query("UPDATE workers SET seen_at = $2 WHERE id = $1")
-            .bind(worker)
-            .bind(micros(now))
-            .execute(&mut *tx)
-            .await
-            .context("record that a worker was seen")?;
+        workers::record_request(&mut tx, WorkerId::from(worker), now);
         let news = progress != renewal.stage;
         if news {
             let stage = EventKind::Stage {

@@ -17,7 +17,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, json, micros, stage_word, word};
 use crate::texts::{self, TextId};
-use crate::{Connection, Store, StoreError, events, failures, same_code};
+use crate::{Connection, Store, StoreError, events, failures, same_code, workers};
 
 /// An evaluation to record.
 pub(crate) struct Judgement<'a> {
@@ -110,6 +110,12 @@ pub(crate) async fn record(
         .bind(judgement.run.uuid())
         .bind(device_us)
         .defer(tx);
+    if let Some(worker) = judgement.job.and_then(|(.., worker)| worker) {
+        workers::record_device_time(tx, worker, judgement.run, device_us, now);
+        if let Some(measurement) = &evaluation.measurement {
+            workers::record_conditions(tx, worker, &measurement.watched, now);
+        }
+    }
     if evaluation.stage.decides_promotion() {
         return announce_again(tx, judgement, now).await;
     }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod access;
+mod admissions;
 mod calls;
 mod candidates;
 mod changes;

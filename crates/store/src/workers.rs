@@ -4,8 +4,10 @@ use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::WorkerView;
 use domain::evaluation::EVALUATOR_VERSION;
-use domain::id::{CandidateId, WorkerId};
+use domain::id::{CandidateId, RunId, WorkerId};
 use domain::lease::{LEASE_SECONDS, Registered, Registration};
+use domain::measurement::ConditionCoverage;
+use domain::model::Dollars;
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
@@ -80,6 +82,11 @@ impl Store {
             });
         }
         let id = self.draw(|rng| WorkerId::generate(now, rng));
+        let price = registration.dollars_per_hour.map(Dollars::nanos);
+        let price = price
+            .map(i64::try_from)
+            .transpose()
+            .map_err(|error| RowRef::new("workers", id).wrong("hour_price", error))?;
         let mut tx = self.begin().await?;
         let held: Vec<(Uuid, Uuid, Uuid, String)> = query_as(
             "SELECT j.id, j.run, j.candidate, j.stage FROM jobs j JOIN workers w ON w.id = j.worker \
@@ -100,8 +107,8 @@ impl Store {
         }
         query(
             "INSERT INTO workers (id, name, device_name, device_uuid, device, toolchain, \
-             evaluator, registered_at, seen_at, instance, owner) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10)",
+             evaluator, registered_at, seen_at, instance, owner, hour_price) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11)",
         )
         .bind(id.uuid())
         .bind(&registration.name)
@@ -113,6 +120,7 @@ impl Store {
         .bind(micros(now))
         .bind(&registration.instance)
         .bind(owner)
+        .bind(price)
         .execute(&mut *tx)
         .await
         .context("register a worker")?;
@@ -178,6 +186,78 @@ impl Store {
             queued: row_ref.number("count", queued)?,
         })
     }
+}
+
+/// The longest time between two requests for which a worker counts as attached.
+const ATTACHED_GAP: TimeDelta = TimeDelta::minutes(1);
+
+/// Records a request of a worker, and counts the time since the one before as attached.
+pub(crate) fn record_request(tx: &mut Connection, worker: WorkerId, now: DateTime<Utc>) {
+    // Milliseconds times billionths of a dollar keep within 64 bits.
+    query(
+        "INSERT INTO device_months (worker, uuid, month, name, attached_us, busy_us, cost) \
+         SELECT w.name, w.device_uuid, $2, w.device_name, $3 - w.seen_at, 0, \
+         ($3 - w.seen_at) / 1000 * COALESCE(w.hour_price, 0) / 3600000 FROM workers w \
+         WHERE w.id = $1 AND w.seen_at BETWEEN $4 AND $3 \
+         ON CONFLICT (worker, uuid, month) DO UPDATE SET name = excluded.name, \
+         attached_us = device_months.attached_us + excluded.attached_us, \
+         cost = device_months.cost + excluded.cost",
+    )
+    .bind(worker.uuid())
+    .bind(month(now))
+    .bind(micros(now))
+    .bind(micros(now - ATTACHED_GAP))
+    .defer(tx);
+    query("UPDATE workers SET seen_at = $2 WHERE id = $1")
+        .bind(worker.uuid())
+        .bind(micros(now))
+        .defer(tx);
+}
+
+/// Counts the time that a worker's device spent on a candidate of a run, in microseconds.
+pub(crate) fn record_device_time(
+    tx: &mut Connection,
+    worker: WorkerId,
+    run: RunId,
+    device_us: i64,
+    now: DateTime<Utc>,
+) {
+    query(
+        "INSERT INTO device_months (worker, uuid, month, name, attached_us, busy_us, cost) \
+         SELECT w.name, w.device_uuid, $2, w.device_name, 0, $3, 0 FROM workers w WHERE w.id = $1 \
+         ON CONFLICT (worker, uuid, month) DO UPDATE SET \
+         busy_us = device_months.busy_us + excluded.busy_us",
+    )
+    .bind(worker.uuid())
+    .bind(month(now))
+    .bind(device_us)
+    .defer(tx);
+    query(
+        "UPDATE runs SET device_cost = device_cost + $3 / 1000 * COALESCE((SELECT hour_price FROM workers \
+         WHERE id = $2), 0) / 3600000 WHERE id = $1",
+    )
+    .bind(run.uuid())
+    .bind(worker.uuid())
+    .bind(device_us)
+    .defer(tx);
+}
+
+/// Keeps what was known of a worker's device while it timed kernels.
+pub(crate) fn record_conditions(
+    tx: &mut Connection,
+    worker: WorkerId,
+    watched: &ConditionCoverage,
+    now: DateTime<Utc>,
+) {
+    query("UPDATE workers SET watched = $2, watched_at = $3 WHERE id = $1")
+        .bind(worker.uuid())
+        .bind(json(watched))
+        .bind(micros(now))
+        .defer(tx);
+}
+
+fn month(now: DateTime<Utc>) -> String {
+    now.format("%Y-%m").to_string()
 }
 
 /// Counts a fault of a worker. It gets no further job for a while after

@@ -69,6 +69,15 @@ const KEY_BYTES: u64 = 16 << 20;
 /// leaves 300 MB of reference answers.
 const DISK_CHECK_INTERVAL: u32 = 8;
 
+/// The evaluation of a candidate in a search.
+#[derive(Debug)]
+pub struct SearchEvaluation {
+    /// The verdict with its evidence.
+    pub evaluation: Box<Evaluation>,
+    /// The admission of the task, of a baseline.
+    pub admission: Option<Box<Admission>>,
+}
+
 /// The evaluator of one machine.
 #[derive(Debug)]
 pub struct Evaluator {
@@ -287,17 +296,24 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`EvaluateError::NotAdmitted`], or as of [`Self::evaluate`].
-    /// [`EvaluateError::NotAdmitted`], or as of [`Self::evaluate`].
     pub fn search(
         &self,
         request: &EvaluationRequest,
         progress: &dyn Fn(&str),
         cancellation: &Cancellation,
-    ) -> Result<Evaluation, EvaluateError> {
-        if request.stage == EvaluationStage::Baseline {
-            admission::ensure_admitted(self, request, progress, cancellation)?;
-        }
-        self.evaluate(request, progress, cancellation)
+    ) -> Result<SearchEvaluation, EvaluateError> {
+        let admission = match request.stage {
+            EvaluationStage::Baseline => {
+                let admission = admission::ensure_admitted(self, request, progress, cancellation)?;
+                Some(Box::new(admission))
+            }
+            _ => None,
+        };
+        let evaluation = self.evaluate(request, progress, cancellation)?;
+        Ok(SearchEvaluation {
+            evaluation: Box::new(evaluation),
+            admission,
+        })
     }
 
     /// Decides if a task may be searched, with every rule of admission and its number. The inputs

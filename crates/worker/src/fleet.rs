@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use domain::access::Secret;
+use domain::admission::Admission;
 use domain::causes::with_causes;
 use domain::digest::Digest;
-use domain::evaluation::{Evaluation, EvaluationRequest};
+use domain::evaluation::EvaluationRequest;
 use domain::id::WorkerId;
 use domain::lease::{
     HEARTBEAT_SECONDS, Lease, Receipt, Registration, Renewal, Report, ReportOutcome,
@@ -29,8 +30,8 @@ use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
-use crate::evaluate::EvaluateError;
 use crate::evaluate::evidence::transfer;
+use crate::evaluate::{EvaluateError, SearchEvaluation};
 use crate::health::HealthRecordFile;
 use backoff::Backoff;
 use client::{Client, RequestError};
@@ -118,7 +119,7 @@ pub async fn join<F, E>(
     shutdown: CancellationToken,
 ) -> Result<(), FleetError>
 where
-    F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+    F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<SearchEvaluation, E>
         + Send
         + Sync
         + 'static,
@@ -145,8 +146,8 @@ struct Fleet {
     shutdown: CancellationToken,
 }
 
-/// The evaluation's thread, which ends with the outcome to report.
-type EvaluationThread = JoinHandle<ReportOutcome>;
+/// The evaluation's thread, which ends with the report to send.
+type EvaluationThread = JoinHandle<Report>;
 
 impl Fleet {
     /// Registers, and waits for the service as long as necessary; `None` on shutdown.
@@ -186,7 +187,7 @@ impl Fleet {
     /// not know the worker any more, so that it has to register again.
     async fn serve<F, E>(&self, worker: WorkerId, evaluate: &Arc<F>) -> Result<bool, FleetError>
     where
-        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<SearchEvaluation, E>
             + Send
             + Sync
             + 'static,
@@ -244,7 +245,7 @@ impl Fleet {
         evaluate: &Arc<F>,
     ) -> Result<(), FleetError>
     where
-        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<SearchEvaluation, E>
             + Send
             + Sync
             + 'static,
@@ -262,16 +263,18 @@ impl Fleet {
                 let progress = |name: &str| {
                     stage.send_replace(name.to_owned());
                 };
-                match evaluate(&lease.request, &progress, &cancellation) {
-                    Ok(evaluation) => ReportOutcome::Evaluated {
-                        evaluation: Box::new(evaluation),
-                    },
-                    Err(error) if is_refusal(&error) => ReportOutcome::Refused {
-                        message: with_causes(&error),
-                    },
-                    Err(error) => ReportOutcome::Faulted {
-                        message: with_causes(&error),
-                    },
+                let (outcome, admission) = match evaluate(&lease.request, &progress, &cancellation)
+                {
+                    Ok(found) => {
+                        let evaluation = found.evaluation;
+                        (ReportOutcome::Evaluated { evaluation }, found.admission)
+                    }
+                    Err(error) => describe_error(&error),
+                };
+                Report {
+                    attempt,
+                    outcome,
+                    admission,
                 }
             }
         });
@@ -279,18 +282,22 @@ impl Fleet {
             attempt,
             stage: stages.borrow().clone(),
         };
-        let (end, outcome) = self
+        let (end, report) = self
             .renew_until_done(job, renewal, task, &cancellation)
             .await;
-        let outcome = match end {
+        let report = match end {
             LeaseEnd::Lost => {
                 info!("the lease was lost; its evaluation is dropped");
                 return Ok(());
             }
-            LeaseEnd::Stopping => ReportOutcome::HandedBack,
-            LeaseEnd::Finished => outcome,
+            LeaseEnd::Stopping => Report {
+                attempt,
+                outcome: ReportOutcome::HandedBack,
+                admission: None,
+            },
+            LeaseEnd::Finished => report,
         };
-        match &outcome {
+        match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => info!("verdict: {}", evaluation.verdict),
             ReportOutcome::Faulted { message } | ReportOutcome::Refused { message } => {
                 warn!("failed to {message}");
@@ -302,13 +309,13 @@ impl Fleet {
         if self.join.health.report() != health {
             self.send_health(worker).await;
         }
-        let evidence = match &outcome {
+        let evidence = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation.evidence,
             ReportOutcome::Faulted { .. }
             | ReportOutcome::Refused { .. }
             | ReportOutcome::HandedBack => None,
         };
-        self.report(job, &Report { attempt, outcome }).await;
+        self.report(job, &report).await;
         if let Some(digest) = evidence {
             let sent = self.send_evidence(digest);
             if let Some(Err(why)) = self.unless_stopping(sent).await {
@@ -362,19 +369,20 @@ impl Fleet {
         renewal: impl Fn() -> Renewal,
         mut task: EvaluationThread,
         cancellation: &Cancellation,
-    ) -> (LeaseEnd, ReportOutcome) {
+    ) -> (LeaseEnd, Report) {
+        let attempt = renewal().attempt;
         let mut heartbeat = tokio::time::interval(self.join.pace.heartbeat);
         heartbeat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let end = loop {
             tokio::select! {
-                outcome = &mut task => return (LeaseEnd::Finished, outcome_of_thread(outcome)),
+                report = &mut task => return (LeaseEnd::Finished, report_of_thread(report, attempt)),
                 () = self.shutdown.cancelled() => break LeaseEnd::Stopping,
                 _ = heartbeat.tick() => {}
             }
             // The evaluation may finish while the service answers.
             let renewal = renewal();
             let receipt = tokio::select! {
-                outcome = &mut task => return (LeaseEnd::Finished, outcome_of_thread(outcome)),
+                report = &mut task => return (LeaseEnd::Finished, report_of_thread(report, attempt)),
                 () = self.shutdown.cancelled() => break LeaseEnd::Stopping,
                 receipt = self.client.renew(job, &renewal) => receipt,
             };
@@ -388,7 +396,7 @@ impl Fleet {
             }
         };
         cancellation.cancel();
-        (end, outcome_of_thread(task.await))
+        (end, report_of_thread(task.await, attempt))
     }
 
     /// Delivers a report. It is repeated until the service accepts or rejects it or the worker
@@ -452,17 +460,30 @@ enum LeaseEnd {
     Stopping,
 }
 
-fn outcome_of_thread(outcome: Result<ReportOutcome, tokio::task::JoinError>) -> ReportOutcome {
-    outcome.unwrap_or_else(|error| ReportOutcome::Faulted {
-        message: format!("evaluate: the evaluator panicked: {error}"),
+fn report_of_thread(report: Result<Report, tokio::task::JoinError>, attempt: i64) -> Report {
+    report.unwrap_or_else(|error| Report {
+        attempt,
+        outcome: ReportOutcome::Faulted {
+            message: format!("evaluate: the evaluator panicked: {error}"),
+        },
+        admission: None,
     })
 }
 
-/// Returns true if an evaluation failed because its task fails admission, as it would on every
-/// worker.
-fn is_refusal(error: &(dyn Error + 'static)) -> bool {
-    let error = error.downcast_ref::<EvaluateError>();
-    error.is_some_and(EvaluateError::is_refusal)
+/// The outcome of an evaluation without a verdict. A task that fails admission does so on every worker,
+/// and its admission is reported.
+fn describe_error(error: &(dyn Error + 'static)) -> (ReportOutcome, Option<Box<Admission>>) {
+    let message = with_causes(error);
+    let refusal = error
+        .downcast_ref::<EvaluateError>()
+        .and_then(EvaluateError::refusal);
+    match refusal {
+        Some(refusal) => {
+            let admission = Some(Box::new(refusal.clone()));
+            (ReportOutcome::Refused { message }, admission)
+        }
+        None => (ReportOutcome::Faulted { message }, None),
+    }
 }
 
 /// Returns true if a repetition of the same request cannot succeed.

@@ -331,6 +331,7 @@ impl Host {
             toolchain: self.toolchain.clone(),
             evaluator: EVALUATOR_VERSION,
             instance: None,
+            dollars_per_hour: None,
         }
     }
 

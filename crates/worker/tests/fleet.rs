@@ -15,6 +15,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
+use domain::admission::{Admission, AdmissionRule, RuleResult};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
@@ -28,7 +29,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::cancel::Cancellation;
-use worker::evaluate::EvaluateError;
+use worker::evaluate::{EvaluateError, SearchEvaluation};
 use worker::fleet::{FleetError, Join, Pace, join};
 use worker::health::HealthRecordFile;
 
@@ -200,6 +201,7 @@ fn registration() -> Registration {
         toolchain: "NVRTC".to_owned(),
         evaluator: 1,
         instance: None,
+        dollars_per_hour: None,
     }
 }
 
@@ -285,7 +287,13 @@ impl Worker {
                 data: PathBuf::from("/nonexistent"),
                 pace,
             },
-            evaluate,
+            move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
+                let evaluation = Box::new(evaluate(request, progress, cancellation)?);
+                Ok::<_, E>(SearchEvaluation {
+                    evaluation,
+                    admission: None,
+                })
+            },
             shutdown.clone(),
         );
         Self {
@@ -385,13 +393,28 @@ async fn a_fault_is_reported_with_its_causes_and_a_panic_as_a_fault() {
 #[tokio::test]
 async fn a_task_that_is_refused_admission_is_reported_as_refused() {
     let (server, mut seen) = serve(one_lease()).await;
-    let worker = Worker::start(server, |_, _, _| {
-        Err(EvaluateError::NotAdmitted {
-            task: "sum".to_owned(),
-            broken: "zeros: accepted".to_owned(),
-        })
+    let admission = Admission {
+        task: "sum".to_owned(),
+        version: Digest::of("task"),
+        cases: vec!["small".to_owned()],
+        results: vec![RuleResult {
+            rule: AdmissionRule::ImpostorRejected,
+            subject: "zeros".to_owned(),
+            found: None,
+            limit: None,
+            holds: false,
+            explanation: "accepted".to_owned(),
+        }],
+        floors: Vec::new(),
+        advice: Vec::new(),
+    };
+    let refusal = admission.clone();
+    let worker = Worker::start(server, move |_, _, _| {
+        Err(EvaluateError::NotAdmitted(Box::new(refusal.clone())))
     });
-    match next_report(&mut seen).await.outcome {
+    let report = next_report(&mut seen).await;
+    assert_eq!(report.admission.as_deref(), Some(&admission));
+    match report.outcome {
         ReportOutcome::Refused { message } => {
             assert!(
                 message.starts_with("admit the task sum: zeros: accepted"),

@@ -7,6 +7,8 @@ use utoipa::ToSchema;
 use super::WorkerView;
 use crate::health::Condition;
 use crate::id::{CandidateId, RunId};
+use crate::measurement::ConditionCoverage;
+use crate::model::Dollars;
 
 /// The state of a worker, the first of these that holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, ToSchema)]
@@ -82,6 +84,33 @@ pub struct FleetWorker {
     pub condition: Option<Condition>,
     /// The time of that report.
     pub checked_at: Option<DateTime<Utc>>,
+    /// Clock, temperature and reasons for a lower clock during the last evaluation that timed kernels on the
+    /// device; none of an emulated device.
+    pub watched: Option<ConditionCoverage>,
+    /// The time of that evaluation's report.
+    pub watched_at: Option<DateTime<Utc>>,
+    /// The price of an hour of its machine, US dollars; none where the operator told none.
+    pub dollars_per_hour: Option<Dollars>,
+}
+
+/// The hours of one worker's device in one month.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct DeviceMonth {
+    /// The month of UTC, such as "2026-11".
+    pub month: String,
+    /// The worker's name.
+    pub worker: String,
+    /// The device's identity.
+    pub uuid: String,
+    /// The device's name.
+    pub device: String,
+    /// Hours for which the worker was attached: the times between two requests that are less than a minute
+    /// apart.
+    pub attached_hours: f64,
+    /// Hours that the device spent on candidates, compilation not counted.
+    pub evaluating_hours: f64,
+    /// The price of the attached hours, as far as the worker told the price of one.
+    pub dollars: Dollars,
 }
 
 /// The workers seen in the last hour, and the jobs that wait for one.

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::TaskView;
+use crate::admission::Admission;
 use crate::candidate::KernelSource;
 use crate::digest::Digest;
 use crate::dtype::Dtype;
@@ -73,6 +74,23 @@ pub struct TaskVersion {
     pub open_runs: u32,
     /// The time at which the newest of them was created.
     pub last_run_at: Option<DateTime<Utc>>,
+}
+
+/// The admission of a task's files on one kind of device.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct TaskAdmission {
+    /// Digest of the files that were admitted or refused.
+    pub content: Digest,
+    /// Name of the device.
+    pub device: String,
+    /// The compiler with its version.
+    pub toolchain: String,
+    /// The time of the report. A worker decides once, and reports it again with the baseline of each run.
+    pub decided_at: DateTime<Utc>,
+    /// True if every rule holds.
+    pub admitted: bool,
+    /// Every rule with its number.
+    pub admission: Admission,
 }
 
 /// A dim: one value, or a range.

@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{Registration, Renewal, Report, ReportOutcome};
 use crate::evaluation::Evaluation;
 use crate::health::HealthReport;
+use crate::model::Dollars;
 use crate::problem::{Problem, Problems};
 use crate::timing::{MAX_TIME_US, MIN_TIME_US, Timing, is_valid_time};
 
@@ -20,6 +21,8 @@ pub const MAX_TEXT_BYTES: usize = 8 << 10;
 pub const MAX_NAME_BYTES: usize = 256;
 /// The most elements of one list or map of a message.
 pub const MAX_ITEMS: usize = 16 << 10;
+/// The highest price of a machine's hour.
+const MAX_HOUR_PRICE: Dollars = Dollars::from_nanos(10_000_000_000_000);
 /// The fields that hold a name.
 const NAMES: [&str; 17] = [
     "bottleneck",
@@ -51,7 +54,16 @@ impl Registration {
     /// # Errors
     /// Every field out of bounds.
     pub fn validate(&self) -> Result<(), Problems> {
-        Violations::of("registration", self).finish()
+        let mut violations = Violations::of("registration", self);
+        if let Some(price) = self.dollars_per_hour
+            && price > MAX_HOUR_PRICE
+        {
+            violations.add(
+                format!("a price of {price} an hour; at most {MAX_HOUR_PRICE} is accepted"),
+                "send the price of one hour of one machine",
+            );
+        }
+        violations.finish()
     }
 }
 

@@ -78,6 +78,9 @@ pub struct Spend {
     pub interrupted_dollars: Dollars,
     /// Milliseconds that devices spent on candidates, compilation not counted.
     pub device_ms: u64,
+    /// The price of this time, dollars, as far as workers told the price of an hour. It is in no budget.
+    #[serde(default)]
+    pub device_dollars: Dollars,
 }
 
 impl Budget {

@@ -114,6 +114,7 @@ fn times_that_were_recorded_without_a_state_of_the_cache_are_cold() {
 
 fn report(evaluation: Evaluation) -> Report {
     Report {
+        admission: None,
         attempt: 1,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(evaluation),
@@ -199,6 +200,7 @@ fn every_text_and_count_of_a_message_is_bounded() {
         "renewal: stage has 921600 bytes; at most 256 are accepted (send a shorter text)"
     );
     let faulted = |bytes: usize| Report {
+        admission: None,
         attempt: 1,
         outcome: ReportOutcome::Faulted {
             message: "m".repeat(bytes),

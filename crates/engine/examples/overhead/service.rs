@@ -223,6 +223,7 @@ impl Service {
             toolchain: "NVRTC 13.5".to_owned(),
             evaluator: EVALUATOR_VERSION,
             instance: None,
+            dollars_per_hour: None,
         };
         let joined = store.register(&registration, engine.now()).await;
         let worker = joined.unwrap().worker;
@@ -364,6 +365,7 @@ impl Evaluator {
             });
             let found = evaluation(like, &lease.request, (self.verdict)(&lease.request));
             let report = Report {
+                admission: None,
                 attempt: lease.attempt,
                 outcome: ReportOutcome::Evaluated {
                     evaluation: Box::new(found),

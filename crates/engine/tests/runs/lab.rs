@@ -232,6 +232,7 @@ impl Lab {
 
     pub async fn report_evaluation(&self, lease: &Lease, evaluation: Evaluation) {
         let report = Report {
+            admission: None,
             attempt: lease.attempt,
             outcome: ReportOutcome::Evaluated {
                 evaluation: Box::new(evaluation),
@@ -292,6 +293,7 @@ async fn join(engine: &Engine, name: &str, device: Device) -> WorkerId {
         toolchain: "NVRTC 13.5".to_owned(),
         evaluator: EVALUATOR_VERSION,
         instance: None,
+        dollars_per_hour: None,
     };
     let joined = engine.store().register(&registration, engine.now()).await;
     joined.unwrap().worker

@@ -162,6 +162,7 @@ async fn a_confirmation_that_nobody_can_carry_out_blocks_and_is_tried_again_on_r
     while let Some(lease) = lab.lease().await {
         assert!(confirms(&lease.request));
         let report = Report {
+            admission: None,
             attempt: lease.attempt,
             outcome: ReportOutcome::Faulted {
                 message: "no disk".to_owned(),

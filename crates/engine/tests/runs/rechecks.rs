@@ -48,6 +48,7 @@ async fn report_from(lab: &Lab, uuid: &str, lease: &Lease, verdict: Verdict) {
         device.uuid = uuid.to_owned();
     }
     let report = Report {
+        admission: None,
         attempt: lease.attempt,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(evaluation),

@@ -4,9 +4,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use domain::model::Dollars;
 use worker::host::Isolation;
 
 use super::number::whole;
+use super::run::parse_dollars;
 use super::{
     CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder,
     DatabaseUrl, ImportArgs, InitArgs, ServiceAddress,
@@ -79,11 +81,13 @@ pub enum WorkerCommand {
     Join(JoinArgs),
     /// List the workers that a service got requests from in the last hour.
     List(WorkerListArgs),
+    /// List the hours of each worker's device by month, with their price.
+    Hours(WorkerListArgs),
     /// Have a worker take no further job, and leave.
     Drain(WorkerDrainArgs),
 }
 
-/// Arguments of `worker list`.
+/// Arguments of `worker list` and `worker hours`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct WorkerListArgs {
     /// Print JSON.
@@ -128,6 +132,9 @@ pub struct JoinArgs {
         value_parser = isolation
     )]
     pub least_isolation: Isolation,
+    /// Price of an hour of this machine, US dollars. The service adds up what the hours of the worker cost.
+    #[arg(long, value_name = "DOLLARS", env = "KERNELWRIGHT_DOLLARS_PER_HOUR", allow_negative_numbers = true, value_parser = parse_dollars)]
+    pub dollars_per_hour: Option<Dollars>,
     /// Stop when standard input closes. A service's own worker ends with the service in this way.
     #[arg(long, hide = true)]
     pub while_stdin_open: bool,

@@ -1,7 +1,7 @@
-//! `worker list` and `worker drain`: the workers of a service.
+//! `worker list`, `worker hours` and `worker drain`: the workers of a service.
 
 use chrono::{DateTime, Utc};
-use domain::api::WorkerView;
+use domain::api::{DeviceMonth, WorkerView};
 use domain::id::WorkerId;
 use engine::{Clock as _, SystemClock};
 
@@ -17,6 +17,16 @@ pub(super) async fn list(args: WorkerListArgs) -> Ending {
         print_json(&workers)?;
     } else {
         print(&table(&workers, SystemClock.now()))?;
+    }
+    Ok(Outcome::Accepted)
+}
+
+pub(super) async fn hours(args: WorkerListArgs) -> Ending {
+    let months = address::client(&args.service)?.device_months().await?;
+    if args.json {
+        print_json(&months)?;
+    } else {
+        print(&hours_table(&months))?;
     }
     Ok(Outcome::Accepted)
 }
@@ -51,6 +61,35 @@ fn named(workers: &[WorkerView], name: &str) -> Result<Vec<WorkerId>, Failure> {
         )));
     }
     Ok(found)
+}
+
+fn hours_table(months: &[DeviceMonth]) -> String {
+    if months.is_empty() {
+        return "no worker has been attached yet; start one: kernelwright worker join URL\n"
+            .to_owned();
+    }
+    let head = [
+        "month",
+        "worker",
+        "device",
+        "attached h",
+        "evaluating h",
+        "price",
+    ];
+    let rows = months.iter().map(|month| {
+        vec![
+            month.month.clone(),
+            line(&month.worker, 40),
+            line(&month.device, 40),
+            format!("{:.2}", month.attached_hours),
+            format!("{:.2}", month.evaluating_hours),
+            month.dollars.to_string(),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(head.map(str::to_owned).to_vec())
+        .chain(rows)
+        .collect();
+    columns(&rows, 0)
 }
 
 fn table(workers: &[WorkerView], now: DateTime<Utc>) -> String {

@@ -52,6 +52,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
     let mut registration = host.registration(&name);
     // It keeps the leases of workers apart that have one name, on several hosts or folders.
     registration.instance = Some(data.installation().map_err(Failure::infrastructure)?);
+    registration.dollars_per_hour = args.dollars_per_hour;
     let evaluator = eval::blocking(move || Evaluator::new(host))
         .await?
         .map_err(Failure::infrastructure)?;

@@ -5,7 +5,9 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::http::header::{CONTENT_TYPE, LOCATION, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
-use domain::api::{Leaderboard, LeaderboardPage, RunPage, TaskDefinition, TaskVersion, TaskView};
+use domain::api::{
+    Leaderboard, LeaderboardPage, RunPage, TaskAdmission, TaskDefinition, TaskVersion, TaskView,
+};
 use domain::task::{Bundle, Task};
 use serde::Deserialize;
 use utoipa::IntoParams;
@@ -164,6 +166,23 @@ pub async fn versions(
     Path(name): Path<String>,
 ) -> Result<Json<Vec<TaskVersion>>, ApiError> {
     Ok(Json(app.engine.store().task_versions(&name).await?))
+}
+
+/// The admissions of a task: for each upload and kind of device the newest decision if it may be searched,
+/// with every rule and its number. The newest first.
+#[utoipa::path(
+    get,
+    path = "/tasks/{name}/admissions",
+    tag = "tasks",
+    security(("token" = ["viewer"])),
+    params(("name" = String, Path, description = "The task's name")),
+    responses((status = 200, body = [TaskAdmission]), AnyProblem)
+)]
+pub async fn admissions(
+    State(app): State<App>,
+    Path(name): Path<String>,
+) -> Result<Json<Vec<TaskAdmission>>, ApiError> {
+    Ok(Json(app.engine.store().task_admissions(&name).await?))
 }
 
 /// Runs of a task, of all its versions, newest first.

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use domain::api::{Fleet, FleetHealth, WorkerView};
+use domain::api::{DeviceMonth, Fleet, FleetHealth, WorkerView};
 use domain::health::{Condition, HealthReport};
 use domain::id::{JobId, WorkerId};
 use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report};
@@ -63,6 +63,13 @@ pub async fn list(State(app): State<App>) -> Result<Json<Vec<WorkerView>>, ApiEr
 #[utoipa::path(get, path = "/fleet", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = Fleet), AnyProblem))]
 pub async fn fleet(State(app): State<App>) -> Result<Json<Fleet>, ApiError> {
     Ok(Json(app.engine.store().fleet(app.engine.now()).await?))
+}
+
+/// The hours of each worker's device by month of UTC, attached and evaluating, with their price; the newest
+/// month first, at most 1,000 rows.
+#[utoipa::path(get, path = "/fleet/hours", tag = "fleet", security(("token" = ["viewer"])), responses((status = 200, body = [DeviceMonth]), AnyProblem))]
+pub async fn hours(State(app): State<App>) -> Result<Json<Vec<DeviceMonth>>, ApiError> {
+    Ok(Json(app.engine.store().device_months().await?))
 }
 
 /// Drains a worker: it gets no further job, and leaves once it has reported the present one. Started

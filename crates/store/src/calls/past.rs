@@ -88,7 +88,7 @@ pub(crate) async fn spend(connection: &mut Connection, run: RunId) -> Result<Spe
          r.unpriced_calls AS unpriced, u.committed_tokens, u.committed_nanos, \
          r.interrupted_requests + u.requests AS interrupted, \
          r.interrupted_tokens + u.tokens AS interrupted_tokens, \
-         r.interrupted_nanos + u.nanos AS interrupted_nanos, r.device_us \
+         r.interrupted_nanos + u.nanos AS interrupted_nanos, r.device_us, r.device_cost \
          FROM runs r, unanswered u WHERE r.id = $1",
     )
     .bind(run.uuid())

@@ -27,6 +27,7 @@ pub(super) struct SpendRow {
     pub(super) interrupted_tokens: i64,
     pub(super) interrupted_nanos: i64,
     pub(super) device_us: i64,
+    pub(super) device_cost: i64,
 }
 
 impl SpendRow {
@@ -52,6 +53,7 @@ impl SpendRow {
                 self.interrupted_nanos,
             )?),
             device_ms: number("device_us", self.device_us)? / 1000,
+            device_dollars: Dollars::from_nanos(number("device_cost", self.device_cost)?),
         })
     }
 }

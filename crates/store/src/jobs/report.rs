@@ -2,6 +2,7 @@
 
 use crate::sql::{Flag, query, query_as};
 use chrono::{DateTime, Utc};
+use domain::admission::Admission;
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::id::{CandidateId, EvaluationId, JobId, RunId, WorkerId};
@@ -14,7 +15,7 @@ use crate::error::ErrorContext;
 use crate::faults::{self, HeldLease, LeaseEnd};
 use crate::judgements::{self, Judgement};
 use crate::rows::RowRef;
-use crate::{Connection, Store, StoreError, same_code, workers};
+use crate::{Connection, Store, StoreError, admissions, same_code, workers};
 
 #[derive(sqlx::FromRow)]
 struct ReportedRow {
@@ -26,10 +27,12 @@ struct ReportedRow {
     champion: bool,
     digest: Option<String>,
     launches: Option<String>,
+    task_content: String,
     version: String,
     /// The baseline's digest.
     baseline: Option<String>,
     device: Option<String>,
+    device_name: Option<String>,
     toolchain: Option<String>,
 }
 
@@ -85,7 +88,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let row: Option<ReportedRow> = query_as(
             "SELECT j.worker, j.run, j.candidate, j.stage, j.champion, c.digest, c.launches, t.version, \
-             b.digest AS baseline, w.device, w.toolchain FROM jobs j \
+             t.content AS task_content, b.digest AS baseline, w.device, w.device_name, w.toolchain FROM jobs j \
              JOIN candidates c ON c.id = j.candidate JOIN runs r ON r.id = j.run \
              JOIN tasks t ON t.content = r.task_content \
              LEFT JOIN candidates b ON b.run = j.run AND b.ordinal = 0 \
@@ -107,6 +110,9 @@ impl Store {
             stage: RowRef::new("jobs", job).stage(&row.stage, row.champion)?,
         };
         let worker = row.worker.map(WorkerId::from);
+        if let Some(admission) = &report.admission {
+            record_admission(&mut tx, &row, admission, now);
+        }
         let evaluation = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation,
             ReportOutcome::Faulted { message } => {
@@ -254,6 +260,21 @@ impl Store {
                      of cases",
                 )
             })
+    }
+}
+
+/// Keeps the admission that a worker decided. One of another task is not kept: a task without a report says
+/// less than one with a wrong report.
+fn record_admission(
+    tx: &mut Connection,
+    row: &ReportedRow,
+    admission: &Admission,
+    now: DateTime<Utc>,
+) {
+    if let (Some(device), Some(toolchain)) = (&row.device_name, &row.toolchain)
+        && admission.version.to_string() == row.version
+    {
+        admissions::record(tx, &row.task_content, device, toolchain, admission, now);
     }
 }
 

@@ -179,6 +179,7 @@ pub fn measured() -> Verdict {
 /// The report of a worker whose disk is missing.
 pub fn faulted(leased: &LeasedJob) -> Report {
     Report {
+        admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Faulted {
             message: "no disk".to_owned(),
@@ -290,6 +291,7 @@ pub fn measurement(control: Option<Control>) -> Measurement {
 
 pub fn report(leased: &LeasedJob, verdict: Verdict) -> Report {
     Report {
+        admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(evaluation(leased, verdict)),
@@ -393,6 +395,7 @@ impl Lab {
             toolchain: toolchain.to_owned(),
             evaluator: EVALUATOR_VERSION,
             instance: None,
+            dollars_per_hour: None,
         };
         self.store
             .register(&registration, at(1))

@@ -109,6 +109,7 @@ async fn judge_with(lab: &Lab, run: RunId, worker: WorkerId, name: &str, control
     let mut found = evaluation(&leased, accepted(90.0));
     found.measurement = Some(measurement(control));
     let report = Report {
+        admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(found),

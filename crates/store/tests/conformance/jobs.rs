@@ -140,6 +140,7 @@ async fn a_refusal_parks_a_job_at_once() {
     let id = lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
     let refused = Report {
+        admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Refused {
             message: "admit the task".to_owned(),
@@ -164,6 +165,7 @@ async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
     for _ in 0..2 * MAX_LOSSES {
         let leased = lab.lease(worker, at(now)).await.unwrap();
         let back = Report {
+            admission: None,
             attempt: leased.attempt,
             outcome: ReportOutcome::HandedBack,
         };
@@ -276,6 +278,7 @@ async fn a_report_about_something_else_is_a_fault_of_the_worker() {
         let mut spoilt = evaluation(&leased, accepted(50.0));
         spoil(&mut spoilt);
         let report = Report {
+            admission: None,
             attempt: leased.attempt,
             outcome: ReportOutcome::Evaluated {
                 evaluation: Box::new(spoilt),
@@ -365,6 +368,7 @@ async fn an_unknown_worker_and_one_of_another_version_are_refused() {
         toolchain: String::new(),
         evaluator: EVALUATOR_VERSION + 1,
         instance: None,
+        dollars_per_hour: None,
     };
     let refused = lab.store.register(&registration, at(1)).await.unwrap_err();
     assert!(refused.to_string().contains("same release"), "{refused}");
@@ -407,6 +411,7 @@ async fn an_advisory_gate_is_shown_and_holds_nothing_back() {
         unmet(GateSubject::CtasPerSm, "parallelism", Enforce::Phase),
     ];
     let report = Report {
+        admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(judged),
@@ -520,6 +525,7 @@ async fn a_second_worker_of_one_host_leaves_the_first_ones_leases_alone() {
             toolchain: "NVRTC 13.5".to_owned(),
             evaluator: EVALUATOR_VERSION,
             instance: Some(instance.to_owned()),
+            dollars_per_hour: None,
         };
         let registered = lab.store.register(&registration, at(5)).await;
         registered.unwrap().worker

@@ -12,6 +12,7 @@ mod changes;
 mod copy;
 mod failures;
 mod fixture;
+mod fleet;
 mod health;
 mod iterations;
 mod jobs;

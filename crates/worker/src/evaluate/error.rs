@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 
+use domain::admission::Admission;
 use domain::judge::InfrastructureFault;
 use domain::problem::{Problem, Problems};
 use domain::seeds::SeedFamily;
@@ -20,13 +21,8 @@ pub enum EvaluateError {
     Task(#[source] Problems),
     /// The task fails admission because it would reward wrong kernels, so that it may not be
     /// searched. Every further attempt fails alike.
-    #[error("admit the task {task}: {broken} (`kernelwright task check` shows every number)")]
-    NotAdmitted {
-        /// The task's name.
-        task: String,
-        /// The rules that it breaks, each with a fix.
-        broken: String,
-    },
+    #[error("admit the task {}: {} (`kernelwright task check` shows every number)", .0.task, .0.broken_rules())]
+    NotAdmitted(Box<Admission>),
     /// The task's reference cannot give an answer.
     #[error("use the task's reference: {0}")]
     Reference(String),
@@ -77,9 +73,13 @@ impl EvaluateError {
         matches!(self, Self::Host(error) if error.failed_health_check())
     }
 
-    /// Returns true if the task was refused admission: every other attempt would refuse it, too.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self, Self::NotAdmitted { .. })
+    /// The admission that refused the task, if that is the error. Every other attempt would refuse it,
+    /// too.
+    pub fn refusal(&self) -> Option<&Admission> {
+        match self {
+            Self::NotAdmitted(admission) => Some(admission),
+            _ => None,
+        }
     }
 }
 

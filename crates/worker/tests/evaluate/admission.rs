@@ -74,11 +74,20 @@ fn a_search_admits_its_task_once_and_begins_only_then() {
         (outcome, stages.take())
     };
     let (first, stages) = search(product());
-    assert!(first.unwrap().verdict.acceptance().is_some());
+    let first = first.unwrap();
+    assert!(first.evaluation.verdict.acceptance().is_some());
     assert_eq!(stages[0], "admission");
     let (again, stages) = search(product());
-    assert!(again.unwrap().verdict.acceptance().is_some());
+    let again = again.unwrap();
+    assert!(again.evaluation.verdict.acceptance().is_some());
     assert!(!stages.contains(&"admission".to_owned()), "{stages:?}");
+    let admission = first.admission.unwrap();
+    assert!(admission.admitted(), "{admission:?}");
+    assert_eq!(
+        again.admission,
+        Some(admission),
+        "the record has every number"
+    );
 
     // The result does not depend on the key of the request.
     let (refused, stages) = search(elementwise("out", "0.5 + 0 * x[i]"));

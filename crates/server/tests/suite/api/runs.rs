@@ -132,6 +132,7 @@ async fn a_run_is_created_once_for_each_key() {
         "calls": 0,
         "committed_dollars": 0.0,
         "committed_tokens": 0,
+        "device_dollars": 0.0,
         "device_ms": 0,
         "dollars": 0.0,
         "interrupted_calls": 0,

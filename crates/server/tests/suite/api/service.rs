@@ -249,6 +249,7 @@ pub fn registration() -> Registration {
         toolchain: "NVRTC 13.5".to_owned(),
         evaluator: EVALUATOR_VERSION,
         instance: None,
+        dollars_per_hour: None,
     }
 }
 
@@ -328,6 +329,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         stages: Vec::new(),
     };
     Report {
+        admission: None,
         attempt: lease.attempt,
         outcome: ReportOutcome::Evaluated {
             evaluation: Box::new(evaluation),

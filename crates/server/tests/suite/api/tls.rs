@@ -127,7 +127,7 @@ async fn a_worker_joins_over_tls_with_its_token_and_leaves_when_drained() {
     };
     let work = |join| {
         let evaluate = |_: &_, _: &dyn Fn(&str), _: &_| {
-            Err::<domain::evaluation::Evaluation, _>(std::io::Error::other("nothing to do"))
+            Err::<worker::evaluate::SearchEvaluation, _>(std::io::Error::other("nothing to do"))
         };
         worker::fleet::join(join, evaluate, CancellationToken::new())
     };

@@ -12,8 +12,8 @@ use crate::cancel::Cancellation;
 use crate::evaluate::Evaluator;
 use crate::evaluate::error::{EvaluateError, storage};
 
-/// Checks that the task of a request is admitted. A refusal is not recorded, because the task may
-/// be corrected and a baseline's noise may decrease.
+/// Checks that the task of a request is admitted, and returns the numbers. A refusal is not recorded,
+/// because the task may be corrected and a baseline's noise may decrease.
 ///
 /// # Errors
 /// [`EvaluateError::NotAdmitted`], or another [`EvaluateError`] whose cause is not the task.
@@ -22,32 +22,24 @@ pub fn ensure_admitted(
     request: &EvaluationRequest,
     progress: &dyn Fn(&str),
     cancellation: &Cancellation,
-) -> Result<(), EvaluateError> {
+) -> Result<Admission, EvaluateError> {
     let place = record_path(evaluator, &request.task)?;
     let known = std::fs::read(&place)
         .ok()
         .and_then(|text| serde_json::from_slice::<Admission>(&text).ok());
-    if known.is_some_and(|admission| admission.admitted()) {
-        return Ok(());
+    if let Some(known) = known.filter(Admission::admitted) {
+        return Ok(known);
     }
     progress("admission");
     let admission = evaluator.admit(&request.task, |_| {}, cancellation)?;
     if !admission.admitted() {
-        return Err(EvaluateError::NotAdmitted {
-            task: admission.task,
-            broken: admission
-                .results
-                .iter()
-                .filter(|point| !point.holds)
-                .map(|point| format!("{}: {}", point.subject, point.explanation))
-                .collect::<Vec<_>>()
-                .join("; "),
-        });
+        return Err(EvaluateError::NotAdmitted(Box::new(admission)));
     }
     let text = serde_json::to_vec(&admission).expect("an admission is text and numbers");
     let folder = place.parent().unwrap_or(evaluator.host.data());
     std::fs::create_dir_all(folder).map_err(storage(folder))?;
-    std::fs::write(&place, text).map_err(storage(&place))
+    std::fs::write(&place, text).map_err(storage(&place))?;
+    Ok(admission)
 }
 
 /// The file of a task's admission, named by everything that it depends on, except for the draws.
