@@ -12,6 +12,7 @@ export function answerView(world, request, url) {
   const [, collection, name, part] = path.split("/");
   const ok = (body) => ({ status: 200, body });
   if (path === "/leaderboards") return ok(world.views?.leaderboards ?? { boards: boards(world), next: null });
+  if (path === "/fleet/hours") return ok(world.workers.length === 0 ? [] : deviceMonths());
   if (path === "/fleet") return ok(world.views?.fleet ?? fleet(world));
   if (path === "/failures") return ok(page(clusters(world, url.searchParams.get("run")), url));
   if (path === "/failures/candidates") return ok(members(world, url));
@@ -25,6 +26,7 @@ export function answerView(world, request, url) {
     if (!task) return { status: 404, body: { type: "/problems/unknown-task", title: "Unknown task", status: 404, detail: `no task "${name}" is stored here` } };
     if (part === "definition") return ok(definition(world, task));
     if (part === "versions") return ok(versions(task));
+    if (part === "admissions") return ok(world.views?.admissions ?? admissions(task));
     if (part === "runs") return ok({ runs: world.runs.filter((run) => run.task === task.name), next: null });
     if (part === "leaderboards") return ok(boards(world).filter((board) => board.task === task.name));
   }
@@ -72,6 +74,28 @@ export function versions(task) {
   return [upload(task.version, "a".repeat(64), 20, 4, 1), upload(task.version, "b".repeat(64), 18, 1, 0), upload("c".repeat(64), "d".repeat(64), "02", 0, 0)];
 }
 
+/** The newest upload is admitted on one device and refused on another. */
+export function admissions(task) {
+  const point = (rule, subject, found, limit, holds, says) => ({ rule, subject, found, limit, holds, says });
+  const decided = (device, points) => ({
+    content: "a".repeat(64),
+    device,
+    toolchain: "NVRTC 13.1",
+    decided_at: "2026-11-20T09:05:00Z",
+    admitted: points.every(({ holds }) => holds),
+    admission: { task: task.name, version: task.version, cases: ["narrow", "wide"], points, floors: [{ case: "wide", cache: "cold", bytes: 16777216, baseline_us: 84.2, modelled: true }], advice: ["no case has fewer than 512 columns"] },
+  });
+  const holds = point("not_near_zero", "y", 0.8, 0.01, true, "the largest magnitude of y is 8.000e-1");
+  const broken = point("impostor_rejected", "all zeros", null, null, false, "accepted, although it is right by no merit");
+  return [decided("Kernelwright emulated L4", [holds]), decided("NVIDIA L4", [holds, broken])];
+}
+
+/** Two months of two workers, one without a price. */
+export function deviceMonths() {
+  const row = (month, worker, attached_hours, evaluating_hours, dollars) => ({ month, worker, uuid: `GPU-${worker}`, device: "NVIDIA L4", attached_hours, evaluating_hours, dollars });
+  return [row("2026-11", "ada", 120, 90, 85.2), row("2026-11", "bob", 8, 1, 0), row("2026-10", "ada", 700, 610, 497)];
+}
+
 /** The best of each run that has one, by task and kind of time. */
 export function boards(world) {
   const made = new Map();
@@ -103,6 +127,9 @@ export function fleet(world) {
     faults_in_a_row: at === 0 ? 3 : 0,
     condition: at === 1 ? { state: "quarantined", reason: "it does not keep what was written" } : { state: "well" },
     checked_at: worker.seen_at,
+    watched: at === 0 ? { blocks: 40, clock: 40, counted_clock: 40, counted_mhz: [1650, 1710], clock_events: 40, xids: 40, ecc_errors: 40, other_processes: 40, power_capped: 3, celsius: [58, 61] } : null,
+    watched_at: at === 0 ? worker.seen_at : null,
+    dollars_per_hour: at === 0 ? 0.71 : null,
   }));
   return { evaluator: EVALUATOR, queued: 2, oldest_queued_at: workers[0]?.seen_at ?? null, workers };
 }

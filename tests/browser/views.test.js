@@ -6,7 +6,7 @@ import { describe, it } from "node:test";
 
 import { complaints, drawn, inEveryLook, open, page, panel, service, setUp } from "./hooks.js";
 import { assertSpeaks } from "./schema.js";
-import { boards, clusters, compareCandidates, compareRuns, definition, estimate, fleet, promotions, someInsights, taskName, versions } from "./views.js";
+import { admissions, boards, clusters, compareCandidates, compareRuns, definition, deviceMonths, estimate, fleet, promotions, someInsights, taskName, versions } from "./views.js";
 import { BEST, candidateId, RACY, runId, world } from "./world.js";
 
 const HOSTILE = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
@@ -26,6 +26,8 @@ it("the stand-in's views are the API's", () => {
   const url = (query) => new URL(`http://x/api/v1/?${query}`);
   assertSpeaks("TaskDefinition", [definition(made, made.tasks[0])]);
   assertSpeaks("TaskVersion", versions(made.tasks[0]));
+  assertSpeaks("TaskAdmission", admissions(made.tasks[0]));
+  assertSpeaks("DeviceMonth", deviceMonths());
   assertSpeaks("Leaderboard", boards(made));
   assertSpeaks("Fleet", [fleet(made)]);
   assertSpeaks("FailureCluster", clusters(made));
@@ -55,6 +57,7 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
         for (const wanted of ["keep the row in registers", "1.40× to 1.90×", "multiples of 8", "at most 128 registers", "opens no later phase", "clock reads", "Rows are independent."]) assert.ok(text.includes(wanted), wanted);
         assert.match(await panel("Leaderboard").innerText(), /Kernelwright emulated L4[\s\S]*NVIDIA L4\s+measured/);
         assert.match(await panel("Runs").innerText(), /row-softmax playbook/);
+        assert.match(await panel("Admission").innerText(), /Kernelwright emulated L4\s+may be searched[\s\S]*no case has fewer than 512 columns[\s\S]*NVIDIA L4\s+refused by 1 rule[\s\S]*broken\s+impostor turned away\s+all zeros\s+accepted, although[\s\S]*holds\s+not near zero\s+y\s+0\.8\s+0\.01/);
         assert.match(await panel("Versions").innerText(), /newest[\s\S]*4, 1 open[\s\S]*as above, other files differ[\s\S]*cccccccccccc/);
       },
     },
@@ -70,8 +73,11 @@ describe("each page, in light and dark, on a desk and on a phone", () => {
       path: "/fleet",
       ready: () => row("cleo").waitFor(),
       async check() {
-        assert.match(await row("ada").innerText(), /suspended[\s\S]*until[\s\S]*3 faults since its last verdict/);
-        assert.match(await row("bob").innerText(), /unwell[\s\S]*protocol 10, the service speaks 11[\s\S]*set aside: it does not keep what was written/);
+        const ada = await row("ada").first().innerText();
+        assert.match(ada, /\$0\.71 an hour[\s\S]*suspended[\s\S]*until[\s\S]*3 faults since its last verdict/);
+        assert.match(ada, /1650 MHz to 1710 MHz, 58 °C to 61 °C, the power limit held the clock down in 3 of 40 blocks while it timed kernels/);
+        assert.match(await panel("Device hours").innerText(), /2026-11\s+all\s+128\.00 h\s+91\.00 h\s+71 %\s+\$85\.20[\s\S]*bob[\s\S]*not told[\s\S]*2026-10[\s\S]*\$497/);
+        assert.match(await row("bob").first().innerText(), /unwell[\s\S]*protocol 10, the service speaks 11[\s\S]*set aside: it does not keep what was written/);
         assert.match(await row("cleo").innerText(), /busy[\s\S]*#17 two rows a warp[\s\S]*verify/);
       },
     },

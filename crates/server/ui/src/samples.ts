@@ -75,6 +75,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
       interrupted_tokens: 0,
       interrupted_dollars: 0,
       device_ms: 0,
+      device_dollars: 0,
     },
     running_ms: 0,
     verdicts: {},

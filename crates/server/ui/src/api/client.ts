@@ -14,6 +14,7 @@ import type {
   CandidatePage,
   FailureMembers,
   FailurePage,
+  DeviceMonth,
   Fleet,
   CandidateSummary,
   FleetHealth,
@@ -39,6 +40,7 @@ import type {
   SessionView,
   SteeringEntry,
   TaskDefinition,
+  TaskAdmission,
   TaskVersion,
   TaskView,
   VerdictKind,
@@ -307,6 +309,11 @@ export function taskDefinition(name: string): Promise<TaskDefinition> {
   return value(api.GET("/api/v1/tasks/{name}/definition", { params: { path: { name } } }));
 }
 
+/** The decisions if a task may be searched, for each upload and kind of device, newest first. */
+export function taskAdmissions(name: string): Promise<TaskAdmission[]> {
+  return value(api.GET("/api/v1/tasks/{name}/admissions", { params: { path: { name } } }));
+}
+
 /** The uploads of a task that differ in any file, newest first. */
 export function taskVersions(name: string): Promise<TaskVersion[]> {
   return value(api.GET("/api/v1/tasks/{name}/versions", { params: { path: { name } } }));
@@ -343,6 +350,11 @@ export function compareCandidates(left: string, right: string): Promise<Candidat
 /** Compares two runs; if asked, with what was spent up to each point of their curves, which takes the service longer. */
 export function compareRuns(left: string, right: string, spent = false): Promise<RunComparison> {
   return value(api.GET("/api/v1/compare/runs", { params: { query: spent ? { left, right, spent } : { left, right } } }));
+}
+
+/** The hours of each worker's device by month, newest first. */
+export function deviceMonths(): Promise<DeviceMonth[]> {
+  return value(api.GET("/api/v1/fleet/hours"));
 }
 
 export function fleet(): Promise<Fleet> {

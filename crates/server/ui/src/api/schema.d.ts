@@ -196,6 +196,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/fleet/hours": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The hours of each worker's device by month of UTC, attached and evaluating, with their price; the newest
+         *     month first, at most 1,000 rows.
+         */
+        get: operations["get_fleet_hours"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/health": {
         parameters: {
             query?: never;
@@ -951,6 +971,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/tasks/{name}/admissions": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * The admissions of a task: for each upload and kind of device the newest decision if it may be searched,
+         *     with every rule and its number. The newest first.
+         */
+        get: operations["get_tasks_name_admissions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks/{name}/definition": {
         parameters: {
             query?: never;
@@ -1205,6 +1245,66 @@ export interface components {
          * @enum {string}
          */
         Access: "read" | "write";
+        /** @description The result of a task's admission: every rule with the number that decides it. */
+        Admission: {
+            /** @description Advice on facts that the task does not state. It refuses nothing. */
+            advice?: string[];
+            /** @description The cases whose outputs were examined. */
+            cases: string[];
+            /** @description The least that each score case must move. */
+            floors: components["schemas"]["AdmissionFloor"][];
+            /** @description Every rule with its number. */
+            points: components["schemas"]["AdmissionRuleResult"][];
+            /** @description The task. */
+            task: string;
+            /** @description Its version. */
+            version: components["schemas"]["Digest"];
+        };
+        /** @description The least work of a score case, which every correct kernel has to do. */
+        AdmissionFloor: {
+            /**
+             * Format: double
+             * @description The baseline's time, microseconds.
+             */
+            baseline_us?: number | null;
+            /**
+             * Format: int64
+             * @description Bytes of inputs that must be read and of outputs that must be written, once each.
+             */
+            bytes: number;
+            /** @description The state of the cache that is scored. */
+            cache?: components["schemas"]["CacheState"];
+            /** @description The case. */
+            case: string;
+            /** @description True if that time is modelled. */
+            modelled: boolean;
+        };
+        /**
+         * @description The rules of admission.
+         * @enum {string}
+         */
+        AdmissionRule: "compiles" | "references_agree" | "not_near_zero" | "varies_with_seeds" | "varies_along_axes" | "depends_on_input" | "depends_as_declared" | "honest_inside" | "forbidden_outside" | "separation" | "impostor_rejected" | "baseline_accepted" | "baseline_noise";
+        /** @description The result of one rule on one subject. */
+        AdmissionRuleResult: {
+            /**
+             * Format: double
+             * @description The number that was found, where the rule is about one.
+             */
+            found?: number | null;
+            /** @description True if the rule holds. */
+            holds: boolean;
+            /**
+             * Format: double
+             * @description The limit that it is compared with.
+             */
+            limit?: number | null;
+            /** @description The rule. */
+            rule: components["schemas"]["AdmissionRule"];
+            /** @description One sentence; for a rule that does not hold, with what to do. */
+            says: string;
+            /** @description An output, an input, a file or a kernel made for the purpose. */
+            subject: string;
+        };
         /**
          * @description A ratio to the task's baseline that was timed beside the candidate. Such ratios of different
          *     processes, workers and days may be ranked together; times may not.
@@ -2030,6 +2130,30 @@ export interface components {
          * @enum {string}
          */
         DeviceKind: "nvidia" | "emulated";
+        /** @description The hours of one worker's device in one month. */
+        DeviceMonth: {
+            /**
+             * Format: double
+             * @description Hours for which the worker was attached: the times between two requests that are less than a minute
+             *     apart.
+             */
+            attached_hours: number;
+            /** @description The device's name. */
+            device: string;
+            /** @description The price of the attached hours, as far as the worker told the price of one. */
+            dollars: components["schemas"]["Dollars"];
+            /**
+             * Format: double
+             * @description Hours that the device spent on candidates, compilation not counted.
+             */
+            evaluating_hours: number;
+            /** @description The month of UTC, such as "2026-11". */
+            month: string;
+            /** @description The device's identity. */
+            uuid: string;
+            /** @description The worker's name. */
+            worker: string;
+        };
         /** @description A device in the words of the worker that uses it. */
         DeviceView: {
             /** @description The device's condition, with the reason if it takes no work. */
@@ -2713,6 +2837,7 @@ export interface components {
              */
             checked_at?: string | null;
             condition?: components["schemas"]["Condition"] | null;
+            dollars_per_hour?: components["schemas"]["Dollars"] | null;
             /**
              * Format: int32
              * @description Evaluations that it reported in the last hour.
@@ -2737,6 +2862,12 @@ export interface components {
             registered_at: string;
             /** @description Its state. */
             state: components["schemas"]["WorkerState"];
+            watched?: components["schemas"]["Watched"] | null;
+            /**
+             * Format: date-time
+             * @description The time of that evaluation's report.
+             */
+            watched_at?: string | null;
         };
         /** @description The floor of one case, and the time that was found. */
         Floor: {
@@ -3870,6 +4001,7 @@ export interface components {
         Registration: {
             /** @description The device it evaluates on. */
             device: components["schemas"]["Device"];
+            dollars_per_hour?: components["schemas"]["Dollars"] | null;
             /**
              * Format: int32
              * @description Version of the evaluation protocol it speaks.
@@ -3953,6 +4085,7 @@ export interface components {
         };
         /** @description Ends a lease. */
         Report: {
+            admission?: components["schemas"]["Admission"] | null;
             /**
              * Format: int64
              * @description The attempt the worker held.
@@ -4384,6 +4517,8 @@ export interface components {
              * @description Tokens that the replies still waited for may use at most.
              */
             committed_tokens: number;
+            /** @description The price of this time, dollars, as far as workers told the price of an hour. It is in no budget. */
+            device_dollars?: components["schemas"]["Dollars"];
             /**
              * Format: int64
              * @description Milliseconds that devices spent on candidates, compilation not counted.
@@ -4600,6 +4735,24 @@ export interface components {
         TagsRequest: {
             /** @description The tags: at most 10, each of 1 to 40 letters, digits or `-_./:`. */
             tags: string[];
+        };
+        /** @description The admission of a task's files on one kind of device. */
+        TaskAdmission: {
+            /** @description Every rule with its number. */
+            admission: components["schemas"]["Admission"];
+            /** @description True if every rule holds. */
+            admitted: boolean;
+            /** @description Digest of the files that were admitted or refused. */
+            content: components["schemas"]["Digest"];
+            /**
+             * Format: date-time
+             * @description The time of the report. A worker decides once, and reports it again with the baseline of each run.
+             */
+            decided_at: string;
+            /** @description Name of the device. */
+            device: string;
+            /** @description The compiler with its version. */
+            toolchain: string;
         };
         /** @description A task's definition: all that candidates are judged by. */
         TaskDefinition: components["schemas"]["TaskView"] & {
@@ -5592,6 +5745,34 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["Fleet"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_fleet_hours: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DeviceMonth"][];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */
@@ -7162,6 +7343,37 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TaskView"];
+                };
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_tasks_name_admissions: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description The task's name */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TaskAdmission"][];
                 };
             };
             /** @description What went wrong, with a stable code in `type` */

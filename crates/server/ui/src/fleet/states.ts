@@ -1,6 +1,7 @@
 // The states of workers in words, in the order in which they need attention.
 
 import type { FleetWorker } from "../api/types";
+import { count, range } from "../words/format";
 import type { Tone } from "../words/verdicts";
 
 type State = FleetWorker["state"];
@@ -26,4 +27,14 @@ export function tallyStates(workers: readonly FleetWorker[]): { state: State; co
 export function conditionWords({ condition }: Pick<FleetWorker, "condition">): string {
   if (condition === null) return "not checked yet";
   return condition.state === "well" ? "well" : `set aside: ${condition.reason}`;
+}
+
+/** Clock and temperature of a device while it timed kernels, as far as its driver tells them. */
+export function watchedWords(watched: NonNullable<FleetWorker["watched"]>): string {
+  const known = [
+    ...(watched.counted_mhz ? [range(watched.counted_mhz, (mhz) => `${mhz.toFixed(0)} MHz`)] : []),
+    ...(watched.celsius ? [range(watched.celsius, (celsius) => `${celsius.toFixed(0)} °C`)] : []),
+    ...(watched.power_capped > 0 ? [`the power limit held the clock down in ${count(watched.power_capped)} of ${count(watched.blocks)} blocks`] : []),
+  ];
+  return known.length > 0 ? known.join(", ") : "the driver told neither clock nor temperature";
 }

@@ -12,6 +12,8 @@ export interface BudgetLine {
   /** None is unlimited. */
   limit: number | null;
   quantity: (value: number) => string;
+  /** What the used part cost, dollars, where it is no part of another line. */
+  price?: number;
 }
 
 /** Every budget that means something for the run: set, or drawn on. */
@@ -26,7 +28,7 @@ export function budgetLines(run: RunView): BudgetLine[] {
     { name: "Tokens", used: tokens, committed: spend.committed_tokens, limit: budget.tokens ?? null, quantity: count },
     { name: "Dollars", used: spent, committed: spend.committed_dollars, limit: budget.dollars ?? null, quantity: dollars },
     { name: "Running time", used: Math.floor(run.running_ms / 1000), committed: 0, limit: budget.wall_seconds ?? null, quantity: span },
-    { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds },
+    { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds, price: spend.device_dollars },
   ];
   return lines.filter(({ used, committed, limit }) => limit !== null || used > 0 || committed > 0);
 }
