@@ -4,6 +4,7 @@
 //! shows, and which parts are left out of one that is too long. The same context gives the same
 //! prompt, byte for byte.
 
+mod snippets;
 mod templates;
 mod view;
 
@@ -179,6 +180,7 @@ pub fn render(
     budget_tokens: u64,
 ) -> Result<Rendered, PromptError> {
     let mut view = View::new(kind, style, context)?;
+    let template_digest = view.template_digest(&[SYSTEM, kind.template()]);
     let mut prompt = write(kind, &view)?;
     let mut dropped = Vec::new();
     for cut in CUTS {
@@ -201,7 +203,7 @@ pub fn render(
     Ok(Rendered {
         prompt,
         template: format!("{}/{}", kind.name(), style.as_str()),
-        template_digest: templates::digest(&[SYSTEM, kind.template()]),
+        template_digest,
         dropped,
     })
 }

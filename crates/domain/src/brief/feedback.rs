@@ -40,6 +40,9 @@ pub struct Feedback {
     pub diagnostics: Option<Untrusted>,
     /// The time of each score case and launch, a line each.
     pub times: Vec<String>,
+    /// The term of the time model that bounds it, such as `critical_path`; none of a kernel without times.
+    #[serde(default)]
+    pub bottleneck: Option<String>,
     /// Counters of each kernel and of the hottest source lines, a line each.
     pub counters: Vec<String>,
     /// Gates that are not met, a line each.
@@ -80,6 +83,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             details: Vec::new(),
             diagnostics: None,
             times: Vec::new(),
+            bottleneck: None,
             counters: Vec::new(),
             unmet: Vec::new(),
         };
@@ -94,6 +98,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
         times: timing
             .map(|timing| profile::times(timing, evaluation))
             .unwrap_or_default(),
+        bottleneck: timing.and_then(|timing| profile::name_bottleneck(timing, evaluation)),
         counters: if timing.is_some() {
             let hottest = evaluation
                 .hottest_lines

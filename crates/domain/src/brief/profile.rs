@@ -9,7 +9,7 @@ use crate::evaluation::Evaluation;
 use crate::hottest_lines::{HottestLines, LineWork};
 use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
-use crate::statistics::Bound;
+use crate::statistics::{Bound, Floor};
 use crate::timing::{CacheState, Timing};
 
 /// The most launches shown for one case.
@@ -93,6 +93,30 @@ fn largest_bottleneck(timing: &Timing) -> Option<String> {
         time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
         advice(&launch.bottleneck)?,
     ))
+}
+
+/// The least part of a measured time that a floor takes where its resource bounds the kernel.
+const NEAR_FLOOR: f64 = 0.3;
+
+/// The term of the time model that takes most of a modelled time. A measured time has no terms: its nearest floor stands
+/// for one, and latency where no floor is near. None where the device's rates are not known.
+pub(super) fn name_bottleneck(timing: &Timing, evaluation: &Evaluation) -> Option<String> {
+    if let Some((_, launch)) = timing.largest_bottleneck() {
+        return Some(launch.bottleneck.clone());
+    }
+    let share = |floor: &Floor| floor.us / floor.found_us;
+    let known = evaluation
+        .floors
+        .iter()
+        .filter(|floor| share(floor).is_finite());
+    let nearest = known.max_by(|one, other| share(one).total_cmp(&share(other)))?;
+    let term = match nearest.bound {
+        _ if share(nearest) < NEAR_FLOOR => "critical_path",
+        Bound::Bytes => "dram_bytes",
+        Bound::Operations => "fp32",
+        Bound::Launch => "launch",
+    };
+    Some(term.to_owned())
 }
 
 /// The changes that shorten a term of the time model.

@@ -14,8 +14,9 @@ use domain::evaluation::{
 use domain::finding::{Finding, FindingKind, OtherParty};
 use domain::hottest_lines::{HotLine, HottestLines, LineWork};
 use domain::role::{Distribution, KernelResources, LaunchFacts};
+use domain::statistics::{Bound, Floor};
 use domain::task::{Enforce, GateSubject};
-use domain::timing::{CacheState, ModelledLaunch, ModelledTime, Timing};
+use domain::timing::{CacheState, MeasuredTime, ModelledLaunch, ModelledTime, Timing};
 use domain::verdict::{Acceptance, Comparison, Mismatch, Outcome, Verdict, WorstElement};
 
 const SOURCE: &str = "line one\nx[i] = y[i + 1];\n__syncthreads();\n";
@@ -212,4 +213,53 @@ fn accepted() -> Evaluation {
         lines: vec![hot(2, 0.621, Some(3.878)), hot(3, 0.05, None)],
     });
     evaluation
+}
+
+#[test]
+fn a_measured_time_is_bounded_by_its_nearest_floor_or_by_latency() {
+    let time = |case: &str| MeasuredTime {
+        case: case.to_owned(),
+        cache: CacheState::Cold,
+        median_us: 10.0,
+        quartiles_us: [9.0, 11.0],
+        samples: 32,
+    };
+    let mut found = evaluation(Verdict::Accepted(Acceptance {
+        timing: Timing::Measured {
+            unscored: Vec::new(),
+            cases: vec![time("small"), time("large")],
+        },
+        comparison: None,
+        launch_bound: false,
+    }));
+    let floor = |case: &str, us: f64, bound: Bound| Floor {
+        case: case.to_owned(),
+        cache: CacheState::Cold,
+        us,
+        bound,
+        found_us: 10.0,
+        resources: Vec::new(),
+    };
+    assert_eq!(
+        feedback(&found, SOURCE).bottleneck,
+        None,
+        "no floor is known"
+    );
+    for (large, bound, expected) in [
+        (8.0, Bound::Bytes, "dram_bytes"),
+        (8.0, Bound::Operations, "fp32"),
+        (8.0, Bound::Launch, "launch"),
+        (2.5, Bound::Bytes, "critical_path"),
+    ] {
+        found.floors = vec![
+            floor("small", 2.0, Bound::Launch),
+            floor("large", large, bound),
+        ];
+        let told = feedback(&found, SOURCE).bottleneck;
+        assert_eq!(
+            told.as_deref(),
+            Some(expected),
+            "{large} us because of {bound:?}"
+        );
+    }
 }

@@ -9,16 +9,14 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::Value;
 use minijinja::{AutoEscape, Environment, UndefinedBehavior};
 
-macro_rules! templates {
+macro_rules! texts {
     ($($name:literal),* $(,)?) => {
-        /// Every template with its text.
-        pub(super) const TEMPLATES: &[(&str, &str)] = &[
-            $(($name, include_str!(concat!("../../../../prompts/", $name)))),*
-        ];
+        &[$(($name, include_str!(concat!("../../../../prompts/", $name)))),*]
     };
 }
 
-templates![
+/// Every template with its text.
+const TEMPLATES: &[(&str, &str)] = texts![
     "crossover.j2",
     "eoh.j2",
     "external.j2",
@@ -35,12 +33,22 @@ templates![
     "parts/order.j2",
     "parts/outcome.j2",
     "parts/plan.j2",
+    "parts/snippets.j2",
     "parts/steering.j2",
     "parts/task.j2",
     "repair.j2",
     "reply_repair.j2",
     "system.j2",
     "versions.j2",
+];
+
+/// Code that is shown as it stands. It holds assembly, whose braces a template would take for its own.
+pub(super) const CODE: &[(&str, &str)] = texts![
+    "snippets/async_copies.cuh",
+    "snippets/matrix_units.cuh",
+    "snippets/split_reduction.cuh",
+    "snippets/vector_loads.cuh",
+    "snippets/warp_reduction.cuh",
 ];
 
 /// The environment that renders them: a value that is not there is an error, not a gap.
@@ -73,12 +81,13 @@ pub(super) fn render(name: &str, context: &Value) -> Result<String, minijinja::E
     Ok(tidy(&text))
 }
 
-/// The version of some templates: a hash of their texts and of every template they include.
+/// The version of some templates and pieces of code: a hash of their texts and of every template they include.
 pub(super) fn digest(names: &[&str]) -> Digest {
     let mut open: Vec<&str> = names.to_vec();
     let mut included = BTreeSet::new();
     while let Some(name) = open.pop() {
-        let known = TEMPLATES.iter().find(|(known, _)| *known == name);
+        let mut texts = TEMPLATES.iter().chain(CODE);
+        let known = texts.find(|(known, _)| *known == name);
         if let Some((name, text)) = known
             && included.insert((*name, *text))
         {
@@ -182,7 +191,10 @@ mod tests {
         files(&root, "", &mut found);
         found.sort();
         let known: Vec<_> = TEMPLATES.iter().map(|(name, _)| *name).collect();
-        assert_eq!(found, known);
+        let code = CODE.iter().map(|(name, _)| *name);
+        let mut all: Vec<_> = known.iter().copied().chain(code).collect();
+        all.sort_unstable();
+        assert_eq!(found, all);
         for (name, text) in TEMPLATES {
             assert!(ENVIRONMENT.get_template(name).is_ok(), "{name}");
             let literal = includes(text).count();

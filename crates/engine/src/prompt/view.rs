@@ -4,11 +4,13 @@
 use domain::brief::{
     Attempt, CandidateBrief, Context, DeviceBrief, Feedback, Lesson, Repetition, Target, TaskBrief,
 };
+use domain::digest::Digest;
 use domain::role::CPP_STANDARD;
 use domain::search::PromptStyle;
 use serde::Serialize;
 
-use super::{Kind, PromptError};
+use super::snippets::{self, OfferedSnippet};
+use super::{Kind, PromptError, templates};
 
 /// Entries of the history that outlive the first cut.
 const RECENT: usize = 10;
@@ -36,6 +38,9 @@ pub(super) struct View {
     /// The number of parents among them.
     parents: usize,
     insights: Vec<Lesson>,
+    snippets: Vec<OfferedSnippet>,
+    /// Name of the kernel that they are for.
+    bounded: String,
     duplicates: Vec<Repetition>,
     history: Vec<Attempt>,
     /// Texts of people, which are never left out.
@@ -115,6 +120,8 @@ impl View {
             kernels: kernels(kind, context),
             parents: context.parents.len().max(1),
             insights: context.insights.clone(),
+            snippets: Vec::new(),
+            bounded: String::new(),
             duplicates: context.duplicates.clone(),
             history: context.history.clone(),
             hints: context.hints.clone(),
@@ -137,7 +144,33 @@ impl View {
         } else if *kind == Kind::AiCudaEngineer || style == PromptStyle::TaskInsights {
             view.kernels.iter_mut().for_each(Kernel::without_profile);
         }
+        if !context.faithful {
+            view.offer_snippets();
+        }
         Ok(view)
+    }
+
+    /// Offers code for what bounds the primary parent, where its profile is shown.
+    fn offer_snippets(&mut self) {
+        let primary = self.kernels.iter().find(|kernel| kernel.is_primary);
+        let Some((kernel, code)) = primary.and_then(|kernel| Some((kernel, kernel.code.as_ref()?)))
+        else {
+            return;
+        };
+        let shown = kernel
+            .outcome
+            .as_ref()
+            .filter(|outcome| !outcome.times.is_empty());
+        if let Some(bottleneck) = shown.and_then(|outcome| outcome.bottleneck.as_deref()) {
+            self.snippets = snippets::offer(bottleneck, code, &self.task, self.device.as_ref());
+            self.bounded = kernel.name.clone();
+        }
+    }
+
+    /// A hash of these templates and of the snippets that are shown.
+    pub fn template_digest(&self, names: &[&str]) -> Digest {
+        let shown = self.snippets.iter().map(|snippet| snippet.file);
+        templates::digest(&names.iter().copied().chain(shown).collect::<Vec<_>>())
     }
 }
 
@@ -270,6 +303,10 @@ pub(super) const CUTS: &[Cut] = &[
             view.insights.truncate(1);
             more
         },
+    },
+    Cut {
+        what: "code for what bounds the primary parent",
+        make: |view| clear(&mut view.snippets),
     },
     Cut {
         what: "repetitions",

@@ -80,6 +80,93 @@ fn whole(prompt: &Prompt) -> String {
     format!("{}\n=== user\n\n{}", prompt.system, user(prompt))
 }
 
+const SNIPPETS: [&str; 5] = [
+    "async_copies",
+    "matrix_units",
+    "split_reduction",
+    "vector_loads",
+    "warp_reduction",
+];
+
+/// The code of a snippet.
+fn snippet(name: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../prompts/snippets");
+    std::fs::read_to_string(root.join(name).with_extension("cuh")).expect("the code is there")
+}
+
+/// The names of the snippets that a prompt holds.
+fn offered(kind: &Kind, style: PromptStyle, context: &Context) -> Vec<&'static str> {
+    let rendered = render(kind, style, context, ROOM);
+    let rendered = rendered.unwrap_or_else(|error| panic!("failed to {error}"));
+    let text = user(&rendered.prompt);
+    let shown = SNIPPETS
+        .iter()
+        .filter(|name| text.contains(snippet(name).trim_end()));
+    shown.copied().collect()
+}
+
+#[test]
+fn code_is_offered_for_what_bounds_a_kernel_that_lacks_it() {
+    let with = |bottleneck: &str, code: &str| {
+        let mut context = context();
+        let best = context.best.as_mut().expect("there is a best kernel");
+        best.source = format!("{code}\n");
+        let outcome = best.outcome.as_mut().expect("it has an outcome");
+        outcome.bottleneck = Some(bottleneck.to_owned());
+        context
+    };
+    let standard = |context: &Context| offered(&Kind::InsightInit, PromptStyle::Standard, context);
+    for (bottleneck, code, expected) in [
+        ("fp32", "", &["matrix_units"][..]),
+        ("fp32", "wmma::mma_sync(c, a, b, c);", &[]),
+        ("issue", "", &["matrix_units", "vector_loads"]),
+        ("dram_bytes", "", &["vector_loads"]),
+        ("dram_bytes", "const float4 four = x[i];", &[]),
+        ("critical_path", "", &["async_copies", "warp_reduction"]),
+        (
+            "critical_path",
+            "v += __shfl_xor_sync(~0u, v, 1); asm(\"cp.async.wait_all;\");",
+            &["split_reduction"],
+        ),
+        (
+            "atomic_contention",
+            "",
+            &["split_reduction", "warp_reduction"],
+        ),
+        ("a term of a later model", "", &[]),
+    ] {
+        let found = standard(&with(bottleneck, code));
+        assert_eq!(found, expected, "{bottleneck} of {code:?}");
+    }
+    let context = with("fp32", "");
+    for (kind, style) in [
+        (Kind::Free, PromptStyle::Standard),
+        (Kind::EohInit, PromptStyle::Standard),
+        (Kind::InsightInit, PromptStyle::TaskInsights),
+    ] {
+        let none: [&str; 0] = [];
+        assert_eq!(
+            offered(&kind, style, &context),
+            none,
+            "{kind:?} has no profile"
+        );
+    }
+    let without = |change: fn(&mut Context)| {
+        let mut context = context.clone();
+        change(&mut context);
+        standard(&context)
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(without(|context| context.faithful = true), none);
+    assert_eq!(without(|context| context.task.tensor_cores = false), none);
+    assert_eq!(without(|context| context.device = None), none);
+    let older = |context: &mut Context| {
+        let device = context.device.as_mut().expect("there is a device");
+        device.architecture = "sm_75".to_owned();
+    };
+    assert_eq!(without(older), none);
+}
+
 /// The files of the task stand in the snapshots by name alone: a change of a kernel is no change
 /// of a prompt's wording.
 fn without_sources(text: &str) -> String {
@@ -91,6 +178,9 @@ fn without_sources(text: &str) -> String {
     ];
     let text = files.iter().fold(text.to_owned(), |text, name| {
         text.replace(file(name).trim_end(), &format!("({name})"))
+    });
+    let text = SNIPPETS.iter().fold(text, |text, name| {
+        text.replace(snippet(name).trim_end(), &format!("({name})"))
     });
     let seeds = Context::new(&world::task(), None).seeds;
     text.replace(seeds.trim(), "(insights.md)")

@@ -25,6 +25,7 @@ mod protocol;
 mod rivals;
 mod sanitizers;
 mod second_reference;
+mod snippets;
 mod unproved;
 mod walls;
 
