@@ -130,7 +130,8 @@ impl RowRef {
         })
     }
 
-    /// A candidate's state, without the stage of its evaluation.
+    /// A candidate's state, without the stage of its evaluation. `repeated` is the candidate whose code it has.
+    /// That may be known before it has a verdict of its own: a model answered for it first.
     pub(crate) fn candidate_state(
         &self,
         state: &str,
@@ -138,13 +139,13 @@ impl RowRef {
         repeated: Option<uuid::Uuid>,
     ) -> Result<CandidateState, StoreError> {
         Ok(match (state, repeated) {
-            ("pending", None) => CandidateState::Queued,
+            ("pending", _) => CandidateState::Queued,
             ("evaluated", None) => CandidateState::Evaluated,
             // It was evaluated before it was known to be compiled to the same code.
             ("evaluated", Some(of)) => CandidateState::Duplicate {
                 of: CandidateId::from(of),
             },
-            ("abandoned", None) => CandidateState::Abandoned {
+            ("abandoned", _) => CandidateState::Abandoned {
                 message: detail.to_owned(),
             },
             ("duplicate", Some(of)) => CandidateState::Duplicate {

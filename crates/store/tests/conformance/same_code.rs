@@ -118,6 +118,15 @@ async fn of_candidates_with_one_text_the_first_is_the_original_whichever_answer_
         for place in arrival {
             reply(&lab, &due[place], &written("int a;"), 6).await;
         }
+        // The second is evaluated all the same if its answer came first, and waits like any other.
+        let second = lab.store.summary(due[1].candidate).await.unwrap().unwrap();
+        let expected = match arrival {
+            [1, 0] => CandidateState::Queued,
+            _ => CandidateState::Duplicate {
+                of: due[0].candidate,
+            },
+        };
+        assert_eq!(second.state, expected);
         while let Some(leased) = lab.lease(worker, at(8)).await {
             lab.judge(&leased, accepted(50.0)).await;
         }
