@@ -21,6 +21,8 @@ KEY = "sk-independent"
 # Starting LiteLLM's proxy takes half a minute on a slow machine.
 PATIENCE_S = 180
 APIS = ("openai", "anthropic")
+ALL_APIS = (*APIS, "gemini")
+PATHS = {"openai": "/v1", "anthropic": "", "gemini": "/v1beta"}
 # The limits are short, and the pauses long enough for a judge to see that they grow.
 ENTRY = """
 [models.m]
@@ -94,14 +96,18 @@ class Table:
         key_file = self.folder / "key"
         key_file.write_text(key)
         key_file.chmod(0o600)
-        models = self.folder / "models.toml"
-        models.write_text(
-            ENTRY.format(
-                api=api, endpoint=endpoint, model=model, key=key_file, stream=str(stream).lower()
-            )
+        entry = ENTRY.format(
+            api=api, endpoint=endpoint, model=model, key=key_file, stream=str(stream).lower()
         )
+        self.ask(server, api, "stream" if stream else "whole", case, entry, expect)
+
+    def ask(self, server, api, mode, case, entry, expect):
+        models = self.folder / "models.toml"
+        models.write_text(entry)
         command = [PROGRAM, "model", "check", "m", "--json", "--models", models]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+        # Programs that are models find their settings in this folder.
+        environment = {**os.environ, "HOME": str(self.folder), "XDG_CONFIG_HOME": str(self.folder / ".config")}
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, env=environment)
         try:
             found = json.loads(done.stdout)
         except ValueError:
@@ -111,7 +117,7 @@ class Table:
             for name, wanted in expect.items()
             if not (wanted(found.get(name)) if callable(wanted) else found.get(name) == wanted)
         ]
-        self.line(server, api, "stream" if stream else "whole", case, wrong, found)
+        self.line(server, api, mode, case, wrong, found)
 
     def line(self, server, api, mode, case, wrong, found):
         self.failures += bool(wrong)
@@ -149,15 +155,18 @@ def is_text(text):
 
 
 def litellm(table, server):
-    for api in APIS:
-        endpoint = server.url + ("/v1" if api == "openai" else "")
+    for api in ALL_APIS:
+        endpoint = server.url + PATHS[api]
         for stream in (True, False):
             whole = answers(stream, "I am ready.")
             if api == "anthropic" and stream:
                 # Its made-up replies to messages come in one piece even where a stream is asked for.
                 whole["first_token_s"] = None
+            if api == "gemini" and stream:
+                # It sends no counts in a stream that it translates into this protocol.
+                whole["usage_estimated"] = True
             table.check("LiteLLM", api, stream, "a made-up reply", endpoint, "mocked", whole)
-            chained = answers(stream, is_text)
+            chained = {**answers(stream, is_text), "usage_estimated": whole["usage_estimated"]}
             case = "through it to LLMock"
             table.check("LiteLLM", api, stream, case, endpoint, "chained", chained)
         # Without a database it knows one key, and calls any other a bad request.
@@ -209,11 +218,35 @@ def llmock(table, server):
 
 
 def aimock(table, server):
-    for api in APIS:
-        endpoint = server.url + ("/v1" if api == "openai" else "")
+    for api in ALL_APIS:
+        endpoint = server.url + PATHS[api]
         for stream in (True, False):
             expect = answers(stream, "I am ready.")
             table.check("AIMock", api, stream, "a reply", endpoint, "scripted", expect)
+
+
+COMMAND = """
+[models.m]
+api = "command"
+program = {program}
+timeouts = {{ total = 60 }}
+"""
+
+
+def command_line(table, server, folder):
+    """The command line `llm`, a program by another author, as a model. It asks the scripted server."""
+    settings = folder / ".config/io.datasette.llm"
+    settings.mkdir(parents=True)
+    entry = {"model_id": "scripted", "model_name": "scripted", "api_base": server.url + "/v1"}
+    # JSON is YAML.
+    (settings / "extra-openai-models.yaml").write_text(json.dumps([entry]))
+    (settings / "keys.json").write_text(json.dumps({"openai": KEY}))
+    program = [*map(str, script("llm")), "--no-log", "--no-stream", "-m", "scripted"]
+    answered = {"answers": True, "text": lambda text: text.strip() == "I am ready.", "usage_estimated": True}
+    table.ask("llm", "command", "whole", "a reply", COMMAND.format(program=json.dumps(program)), answered)
+    unknown = [*program[:-1], "nobody"]
+    failed = {"answers": False, "message": lambda message: "nobody" in message}
+    table.ask("llm", "command", "whole", "an unknown model", COMMAND.format(program=json.dumps(unknown)), failed)
 
 
 def main():
@@ -283,6 +316,7 @@ def main():
             litellm(table, second)
             llmock(table, first)
             aimock(table, third)
+            command_line(table, third, folder)
         finally:
             for server in running:
                 server.stop()
