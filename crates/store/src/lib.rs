@@ -45,7 +45,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use domain::id::CandidateId;
+use domain::api::{Curve, LineageGenerations};
+use domain::id::{CandidateId, RunId};
 use domain::task::Bundle;
 use rand::SeedableRng;
 use rand::rngs::SysRng;
@@ -73,6 +74,7 @@ pub use service_counts::{JobCount, RunTotals, ServiceCounts};
 pub use snapshot::{RunOutline, Snapshot};
 pub use steering::Takeover;
 pub use tasks::StoredTask;
+use views::KeptAnswers;
 pub use views::{
     CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, MAX_CURVE_BUCKETS,
     Relatives, RunQuery,
@@ -117,6 +119,9 @@ pub struct Store {
     incumbents: Arc<Mutex<HashMap<CandidateId, Incumbent>>>,
     /// Files of tasks by the digests of their contents.
     bundles: Arc<Mutex<HashMap<String, Bundle>>>,
+    /// Totals of runs by generation, and curves by run and number of buckets.
+    generations: Arc<KeptAnswers<RunId, LineageGenerations>>,
+    curves: Arc<KeptAnswers<(RunId, u32), Curve>>,
     /// Source of ids and run secrets.
     entropy: Arc<Mutex<ChaCha20Rng>>,
 }
@@ -228,6 +233,8 @@ impl Store {
             changes: Changes::default(),
             incumbents: Arc::default(),
             bundles: Arc::default(),
+            generations: Arc::default(),
+            curves: Arc::default(),
             entropy: Arc::new(Mutex::new(entropy)),
         })
     }

@@ -1,6 +1,7 @@
 //! Views for clients: runs, candidates and lineage, each read from one state of the rows.
 
 mod islands;
+mod kept;
 mod lineage;
 mod lists;
 
@@ -25,6 +26,7 @@ use crate::{Connection, Store, StoreError, calls, judgements, leaderboards, prom
 
 use islands::Islands;
 
+pub(crate) use kept::KeptAnswers;
 pub use lineage::{LineageQuery, MAX_CURVE_BUCKETS};
 pub use lists::{CandidateQuery, Cursor, CursorError};
 

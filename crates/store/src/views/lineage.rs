@@ -9,6 +9,7 @@ use domain::id::{CandidateId, RunId};
 use domain::search::Operator;
 
 use super::islands::Islands;
+use super::kept;
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::{Connection, Store, StoreError, judgements};
@@ -196,6 +197,10 @@ impl Store {
     /// The run is unknown or the database fails.
     pub async fn lineage_generations(&self, run: RunId) -> Result<LineageGenerations, StoreError> {
         let mut view = self.view().await?;
+        let last_event = kept::last_event(&mut view, run).await?;
+        if let Some(known) = self.generations.get(&run, last_event) {
+            return Ok(known);
+        }
         let extent = Extent::read(&mut view, run).await?;
         let width = (extent.last_generation + 1).div_ceil(BUCKETS);
         let rows: Vec<GenerationsRow> = query_as(
@@ -251,6 +256,7 @@ impl Store {
         if let Some(best) = best(&mut view, run).await? {
             answer.path = path(&mut view, run, best).await?;
         }
+        self.generations.put(run, last_event, answer.clone());
         Ok(answer)
     }
 
@@ -260,6 +266,10 @@ impl Store {
     /// The run is unknown or the database fails.
     pub async fn curve(&self, run: RunId, buckets: u32) -> Result<Curve, StoreError> {
         let mut view = self.view().await?;
+        let last_event = kept::last_event(&mut view, run).await?;
+        if let Some(known) = self.curves.get(&(run, buckets), last_event) {
+            return Ok(known);
+        }
         let extent = Extent::read(&mut view, run).await?;
         let width = extent
             .total
@@ -302,6 +312,7 @@ impl Store {
                 .push(judged_at.map(|at| extent.seconds(at)));
             curve.best.push(best.map(rounded));
         }
+        self.curves.put((run, buckets), last_event, curve.clone());
         Ok(curve)
     }
 }

@@ -1,15 +1,16 @@
 //! Lists of candidates by filter and order, and long runs in columns.
 
 use domain::api::{
-    CandidateOrder, Curve, LineageColumns, LineageGenerations, PromotionState, PromotionStateName,
-    RunRequest, RunState,
+    CandidateOrder, CandidateState, Curve, LineageColumns, LineageGenerations, PromotionState,
+    PromotionStateName, RunRequest, RunState,
 };
 use domain::id::{CandidateId, RunId};
 use domain::search::{Membership, Method, Operator};
 use domain::verdict::{Verdict, VerdictKind};
 use store::{CandidateQuery, LineageQuery};
 
-use crate::fixture::{Lab, accepted, at, candidate, request, rounded};
+use crate::calls::{draft, drafted, reply, written};
+use crate::fixture::{DEVICE, Lab, accepted, at, candidate, request, rounded};
 
 /// A run with candidates 1 to 5: `fast` in 20 us, `wrong`, a copy of `fast`, `faster` made from `fast`
 /// in 10 us, and `new` without a verdict.
@@ -352,4 +353,75 @@ async fn a_run_without_candidates_has_empty_columns() {
     assert_eq!((curve.width, curve.best), (1, Vec::new()));
     let unknown = RunId::from(lab.worker("w", "d").await.uuid());
     assert!(lab.store.curve(unknown, 400).await.is_err());
+}
+
+/// Checks that the totals and the curve, which the store keeps, are those of a store that was just opened.
+async fn assert_totals_are_current(lab: &Lab, run: RunId, after: &str) {
+    let fresh = lab.reopen().await;
+    let generations = lab.store.lineage_generations(run).await.unwrap();
+    assert_eq!(
+        generations,
+        fresh.lineage_generations(run).await.unwrap(),
+        "after {after}"
+    );
+    for buckets in [2, 400] {
+        let curve = lab.store.curve(run, buckets).await.unwrap();
+        let expected = fresh.curve(run, buckets).await.unwrap();
+        assert_eq!(curve, expected, "after {after}");
+    }
+}
+
+#[tokio::test]
+async fn kept_totals_change_with_every_change_of_a_candidate() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(20).await;
+    assert_totals_are_current(&lab, run, "the baseline").await;
+    let fast = lab.submit(run, baseline, "fast").await;
+    assert_totals_are_current(&lab, run, "a submission").await;
+    let leased = lab.lease(worker, at(4)).await.unwrap();
+    lab.judge(&leased, accepted(20.0)).await;
+    assert_totals_are_current(&lab, run, "a verdict").await;
+    lab.submit(run, baseline, "fast").await;
+    assert_totals_are_current(&lab, run, "a copy").await;
+    let faster = lab.submit(run, fast, "faster").await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    lab.judge(&leased, accepted(10.0)).await;
+    assert_totals_are_current(&lab, run, "a new best").await;
+    let due = drafted(&lab, run, 4, &[draft(Operator::Init, &[baseline])]).await;
+    assert_totals_are_current(&lab, run, "a draft").await;
+    reply(&lab, &due[0], &written("slow"), 6).await;
+    assert_totals_are_current(&lab, run, "a reply").await;
+    for now in 7..7 + i64::from(store::MAX_FAULTS) {
+        let other = lab.worker(&format!("w{now}"), DEVICE).await;
+        let leased = lab.lease(other, at(1000 * now)).await.unwrap();
+        lab.fault(&leased, at(1000 * now)).await;
+    }
+    let abandoned = lab.store.summary(due[0].candidate).await.unwrap().unwrap();
+    let state = abandoned.state;
+    assert!(
+        matches!(state, CandidateState::Abandoned { .. }),
+        "{state:?}"
+    );
+    assert_totals_are_current(&lab, run, "faults").await;
+    let promotion = lab
+        .store
+        .begin_promotion(run, faster, "b", at(20_000))
+        .await
+        .unwrap();
+    let refused = PromotionState::Refused {
+        reason: "slower".to_owned(),
+    };
+    lab.store
+        .settle_promotion(run, promotion.id, &refused, at(20_001))
+        .await
+        .unwrap();
+    assert_totals_are_current(&lab, run, "a refused promotion").await;
+    let store = &lab.store;
+    let ban = store.ban(run, "someone", fast, 1, true, at(20_002)).await;
+    assert_totals_are_current(&lab, run, "a ban").await;
+    store
+        .withdraw(run, "someone", ban.unwrap().entry, at(20_003))
+        .await
+        .unwrap();
+    assert_totals_are_current(&lab, run, "a withdrawn ban").await;
 }
