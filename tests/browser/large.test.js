@@ -31,13 +31,13 @@ async function open(options) {
   await page.goto(`${service.origin}/runs/${made.live}`);
 }
 
-const bars = () => panel("Lineage").getByRole("button", { name: /^generations? / });
+const bar = () => panel("Lineage").getByRole("button", { name: /^generations? / });
 
 for (const colorScheme of SCHEMES) {
   for (const size of Object.keys(SIZES)) {
     it(`is shown by generation, ${colorScheme}, ${size}`, async (test) => {
       await open({ colorScheme, size });
-      await bars().first().waitFor();
+      await bar().waitFor();
       const painted = await page.evaluate(() => performance.getEntriesByName("first-contentful-paint")[0]?.startTime ?? 0);
       await page.screenshot({ path: `screenshots/generations-${colorScheme}-${size}.png`, fullPage: true });
       await assertFits(page);
@@ -57,7 +57,7 @@ for (const colorScheme of SCHEMES) {
 
 it("opens a generation by the keyboard, shows a candidate of it, and goes back", async (test) => {
   await open();
-  await bars().first().focus();
+  await bar().focus();
   for (const key of ["End", "ArrowLeft"]) await page.keyboard.press(key);
   assert.match(await page.evaluate(() => document.activeElement.getAttribute("aria-label")), /^generations \d+ to \d+: \d+ candidates, \d+ accepted/);
   answers = [];
@@ -70,8 +70,14 @@ it("opens a generation by the keyboard, shows a candidate of it, and goes back",
   await panel("Candidates").getByRole("link", { name: /^variant/ }).first().waitFor();
   await page.screenshot({ path: "screenshots/generation-open.png", fullPage: true });
   await panel("Lineage").getByRole("button", { name: "All generations" }).click();
-  await bars().first().waitFor();
-  await bars().last().click();
+  await bar().waitFor();
+  // A click opens the bar under the pointer.
+  const frame = await panel("Lineage").locator("rect.area").boundingBox();
+  await page.mouse.move(frame.x + frame.width - 2, frame.y + 20);
+  const last = /^generations? (?:\d+ to )?(\d+):/.exec(await bar().getAttribute("aria-label"));
+  assert.equal(Number(last?.[1]), made.nodes.at(-1).generation);
+  await page.mouse.click(frame.x + frame.width - 2, frame.y + 20);
+  await page.getByRole("group", { name: /^Lineage of \d+ candidates/ }).waitFor();
   await link.click();
   await page.getByRole("heading", { name: /^#\d+ variant/ }).waitFor();
   assert.match(new URL(page.url()).pathname, /^\/candidates\//);

@@ -310,7 +310,8 @@ describe("controls", () => {
     await page.getByRole("button", { name: "Pause" }).waitFor();
     service.problem = { type: "/problems/wrong-state", title: "Wrong state", status: 409, detail: "the run is completed; only a running run can be paused" };
     await page.getByRole("button", { name: "Pause" }).click();
-    assert.match(await page.getByRole("alert").innerText(), /Wrong state\s+the run is completed/);
+    // What else is asked for meanwhile is refused too, and says so in its own place.
+    assert.match(await page.locator(".head").getByRole("alert").innerText(), /Wrong state\s+the run is completed/);
   });
 });
 

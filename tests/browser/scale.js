@@ -180,10 +180,13 @@ try {
 
   const region = (name) => ({ selector: `main section[aria-label="${name}"]` });
   const lineage = { selector: 'main [role="group"][aria-label^="Lineage of"]' };
-  const bars = (page) => page.getByRole("region", { name: "Lineage", exact: true }).getByRole("button", { name: /^generations? / });
+  const bar = (page) => page.getByRole("region", { name: "Lineage", exact: true }).getByRole("button", { name: /^generations? / });
   const opening = {
     shows: { selector: 'main a[data-candidate]' },
-    does: (page) => bars(page).last().click(),
+    async does(page) {
+      await bar(page).press("End");
+      await bar(page).click();
+    },
   };
   const searching = {
     shows: { selector: 'main section[aria-label="Candidates"] .matched', text: "found" },

@@ -26,6 +26,8 @@ const WHOLE = 2_000;
 const MOST = 20_000;
 /** Past events that the feed begins with. */
 const PAST = 150;
+/** The longest wait for the candidates before the rest of the page is drawn. */
+const LATEST_MS = 400;
 /** Pause before a failed request is repeated. */
 const RETRY_MS = 2_000;
 
@@ -42,6 +44,8 @@ export class RunWatch {
   nodes: CandidateSummary[] = $state.raw([]);
   /** True once the candidates are read. */
   loaded = $state(false);
+  /** True once the candidates are drawn, or take long to read: what is less looked at can be drawn too. */
+  drawn = $state(false);
   /** The candidates that are read so far, of a run that takes several answers. */
   progress: { read: number; total: number } | null = $state.raw(null);
   /** True if candidates come in columns, without their words. */
@@ -87,6 +91,7 @@ export class RunWatch {
       const view = await run(this.id);
       if (this.#closed) return;
       this.run = view;
+      setTimeout(() => (this.drawn = true), LATEST_MS);
       // Ids count the events of all runs, so the feed may begin with fewer.
       this.#known = view.last_event;
       this.#last = Math.max(0, view.last_event - PAST);
@@ -98,6 +103,9 @@ export class RunWatch {
       return;
     }
     this.loaded = true;
+    // What is below the pictures waits for them.
+    await drawn();
+    this.drawn = true;
     this.#take();
   }
 
@@ -126,8 +134,6 @@ export class RunWatch {
     const [generations, curve] = await totals;
     if (this.#closed) return;
     this.sample = { nodes: fromCurve(curve, view), width: curve.width };
-    // The curve and the table are drawn first, so that a key or a click need not wait for the bars too.
-    await drawn();
     this.generations = generations;
   }
 
