@@ -4,6 +4,7 @@ Usage: check.py KERNELWRIGHT; tests/mcp/run knows it.
 """
 
 import asyncio
+import contextlib
 import json
 import subprocess
 import sys
@@ -58,8 +59,22 @@ async def judged(client, text):
     return candidate, text
 
 
-async def drive(address, run, mode):
-    server = StdioServerParameters(command=PROGRAM, args=["mcp", "--server", address, "--run", run])
+@contextlib.contextmanager
+def connection(address, run, transport):
+    """What the client connects to: the program itself, or its address over HTTP."""
+    arguments = ["mcp", "--server", address, "--run", run]
+    if transport == "stdio":
+        yield StdioServerParameters(command=PROGRAM, args=arguments)
+        return
+    server = subprocess.Popen([PROGRAM, *arguments, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
+    try:
+        yield server.stdout.readline().split()[-1]
+    finally:
+        server.terminate()
+        server.wait()
+
+
+async def drive(server, mode):
     info = Implementation(name=f"python-{mode}", version=version("mcp"))
     async with Client(server, client_info=info, mode=mode) as client:
         tools = {tool.name for tool in (await client.list_tools()).tools}
@@ -90,7 +105,6 @@ async def drive(address, run, mode):
         best = next(resource for resource in resources if resource.name == "best.cu")
         contents = (await client.read_resource(best.uri)).contents
         assert contents[0].text == RIGHT
-    print(f"mode {mode}: ok", flush=True)
 
 
 def main():
@@ -98,8 +112,11 @@ def main():
         service, address = start(Path(name))
         try:
             # `legacy` begins with `initialize`; `auto` takes the newest form that both know.
-            for mode in ("legacy", "auto"):
-                asyncio.run(asyncio.wait_for(drive(address, launch(address), mode), PATIENCE_S))
+            for transport in ("stdio", "http"):
+                for mode in ("legacy", "auto"):
+                    with connection(address, launch(address), transport) as server:
+                        asyncio.run(asyncio.wait_for(drive(server, mode), PATIENCE_S))
+                    print(f"{transport}, mode {mode}: ok", flush=True)
         finally:
             service.terminate()
             service.wait()

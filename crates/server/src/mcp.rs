@@ -9,7 +9,7 @@ mod arguments;
 mod resources;
 mod tools;
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::anyhow;
 use domain::cleaning;
@@ -21,10 +21,17 @@ use rmcp::model::{
     ServerConfig,
 };
 use rmcp::service::{RequestContext, ServerInitializeError};
+use rmcp::transport::streamable_http_server::session::local::LocalSessionManager;
+use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{RoleServer, ServerHandler, ServiceExt};
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::Client;
+
+/// The path of the server over HTTP.
+pub const HTTP_PATH: &str = "/mcp";
 
 /// The longest name of a proposer, characters; the service takes 200 bytes.
 const MAX_PROPOSER: usize = 50;
@@ -75,6 +82,34 @@ impl Session {
         };
         running.waiting().await?;
         Ok(())
+    }
+
+    /// Answers requests over HTTP at the path [`HTTP_PATH`] until `shutdown`. Each agent that connects gets a session
+    /// like this one. Only requests to a loopback host and from no web page are answered: whoever reaches the
+    /// address proposes with our token.
+    ///
+    /// # Errors
+    /// The listener fails.
+    pub async fn serve_http(
+        self,
+        listener: TcpListener,
+        shutdown: CancellationToken,
+    ) -> std::io::Result<()> {
+        let config = StreamableHttpServerConfig::default()
+            .with_cancellation_token(shutdown.child_token())
+            .enforce_origin_validation();
+        let sessions = Arc::new(LocalSessionManager::default());
+        let service =
+            StreamableHttpService::new(move || Ok(self.for_another_agent()), sessions, config);
+        let router = axum::Router::new().route_service(HTTP_PATH, service);
+        axum::serve(listener, router)
+            .with_graceful_shutdown(shutdown.cancelled_owned())
+            .await
+    }
+
+    fn for_another_agent(&self) -> Self {
+        let run = *self.run.lock().unwrap_or_else(PoisonError::into_inner);
+        Self::new(self.client.clone(), run, self.proposer.clone())
     }
 
     /// The run that a call names, or that of the session.

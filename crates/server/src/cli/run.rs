@@ -278,6 +278,10 @@ pub struct McpArgs {
     /// program, as it gives them.
     #[arg(long)]
     pub proposer: Option<String>,
+    /// Loopback address on which agents connect over HTTP, at the path /mcp. By default one agent speaks on
+    /// standard input and output. Port 0 takes any free port.
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Option<SocketAddr>,
     /// The service to send the requests to.
     #[command(flatten)]
     pub service: ServiceAddress,

@@ -14,6 +14,7 @@ use server::client::Client;
 use server::mcp::Session;
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, DuplexStream, Lines};
 use tokio::io::{ReadHalf, WriteHalf, split};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::service::{Service, report, without_identities};
@@ -384,4 +385,89 @@ async fn an_agent_without_a_service_is_told_how_to_start_one() {
         text.contains("start one with `kernelwright serve"),
         "{text}"
     );
+}
+
+/// Posts a message as an agent's program does, and returns status, session and the answer's JSON.
+async fn post(
+    url: &str,
+    session: Option<&str>,
+    headers: &[(&str, &str)],
+    message: &Value,
+) -> (StatusCode, Option<String>, Value) {
+    let client = reqwest::Client::builder().build().unwrap();
+    let mut request = client
+        .post(url)
+        .header("accept", "application/json, text/event-stream")
+        .json(message);
+    if let Some(session) = session {
+        request = request.header("mcp-session-id", session);
+    }
+    for (name, value) in headers {
+        request = request.header(*name, *value);
+    }
+    let response = request.send().await.unwrap();
+    let status = response.status();
+    let session = response.headers().get("mcp-session-id").cloned();
+    let text = response.text().await.unwrap();
+    // An answer is one event of a stream.
+    let data = text.lines().filter_map(|line| line.strip_prefix("data: "));
+    let answer = data
+        .filter_map(|data| serde_json::from_str(data).ok())
+        .next_back();
+    let session = session.map(|id| id.to_str().unwrap().to_owned());
+    (status, session, answer.unwrap_or_default())
+}
+
+#[tokio::test]
+async fn agents_connect_over_http_from_this_machine_only() {
+    let (service, ..) = Service::running().await;
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let api = listener.local_addr().unwrap();
+    let router = service.router.clone();
+    let _api = AbortOnDropHandle::new(tokio::spawn(async move {
+        axum::serve(listener, router).await.unwrap();
+    }));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let shutdown = CancellationToken::new();
+    let session = Session::new(Client::new(&format!("http://{api}")).unwrap(), None, None);
+    let serving = tokio::spawn(session.serve_http(listener, shutdown.clone()));
+
+    let hello = |name: &str| {
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+            "protocolVersion": "2025-06-18", "capabilities": {},
+            "clientInfo": { "name": name, "version": "1.2" } } })
+    };
+    for foreign in [
+        ("origin", "https://elsewhere.example"),
+        ("host", "elsewhere.example"),
+    ] {
+        let (status, session, _) = post(&url, None, &[foreign], &hello("page")).await;
+        assert_eq!(
+            (status, session),
+            (StatusCode::FORBIDDEN, None),
+            "{foreign:?}"
+        );
+    }
+    let known = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    let runs = json!({ "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": "list_runs", "arguments": {} } });
+    let mut sessions = Vec::new();
+    for name in ["editor", "terminal"] {
+        let (status, session, answer) = post(&url, None, &[], &hello(name)).await;
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(answer["result"]["serverInfo"]["name"], "kernelwright");
+        let session = session.unwrap();
+        let (status, ..) = post(&url, Some(&session), &[], &known).await;
+        assert_eq!(status, StatusCode::ACCEPTED);
+        let (_, _, answer) = post(&url, Some(&session), &[], &runs).await;
+        assert_eq!(answer["result"]["isError"], false, "{answer}");
+        sessions.push(session);
+    }
+    assert_ne!(
+        sessions[0], sessions[1],
+        "each agent has a session of its own"
+    );
+    shutdown.cancel();
+    serving.await.unwrap().unwrap();
 }
