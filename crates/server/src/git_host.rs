@@ -1,8 +1,9 @@
-//! Pull requests on GitHub, GitLab (which calls them merge requests) and Gitea or Forgejo, over their
-//! public REST APIs.
+//! Pull requests and issues on GitHub, GitLab (which calls the former merge requests) and Gitea or Forgejo,
+//! over their public REST APIs.
 //!
-//! Sources of the requests: "REST API endpoints for pull requests" of GitHub, version 2022-11-28; "Merge
-//! requests API" of GitLab, version 4; the OpenAPI document of Gitea, version 1.
+//! Sources of the requests: "REST API endpoints for pull requests" and "for issues" of GitHub, version
+//! 2022-11-28; "Merge requests API" and "Issues API" of GitLab, version 4; the OpenAPI document of Gitea,
+//! version 1.
 
 use std::time::Duration;
 
@@ -26,7 +27,8 @@ const PAGES: u32 = 40;
 const MESSAGE: usize = 400;
 
 /// The kind of a host, which decides the requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum HostKind {
     /// GitHub or GitHub Enterprise.
     Github,
@@ -36,7 +38,7 @@ pub enum HostKind {
     Gitea,
 }
 
-/// The reason why no pull request could be opened. Messages read after "failed to".
+/// The reason why no pull request or issue could be opened. Messages read after "failed to".
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The remote's address says no host.
@@ -234,6 +236,22 @@ pub struct PullRequest<'a> {
     pub base: &'a str,
 }
 
+/// An issue to open.
+#[derive(Debug, Clone, Copy)]
+pub struct Issue<'a> {
+    /// Its title, one line.
+    pub title: &'a str,
+    /// Its description in Markdown.
+    pub text: &'a str,
+}
+
+/// The collections of a project that this client reads and adds to.
+#[derive(Debug, Clone, Copy)]
+enum Collection {
+    PullRequests,
+    Issues,
+}
+
 /// The client of one project.
 #[derive(Debug)]
 pub struct GitHost {
@@ -249,6 +267,10 @@ struct Listed {
     web_url: Option<String>,
     head: Option<Branch>,
     base: Option<Branch>,
+    /// The description of an issue: GitHub's and Gitea's.
+    body: Option<String>,
+    /// GitLab's.
+    description: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -260,7 +282,7 @@ struct Branch {
 impl Listed {
     fn page(self) -> Result<String, HostError> {
         let url = self.html_url.or(self.web_url);
-        let url = url.ok_or(HostError::Answer("pull request"))?;
+        let url = url.ok_or(HostError::Answer("page"))?;
         Ok(clean_line(&url, MESSAGE))
     }
 
@@ -334,9 +356,53 @@ impl GitHost {
                 "target_branch": request.base,
             }),
         };
-        let post = self.http.post(self.address()).json(&body);
-        let made: Listed = self.answer("open the pull request", post).await?;
+        let post = self.http.post(self.address(Collection::PullRequests));
+        let made: Listed = self
+            .answer("open the pull request", post.json(&body))
+            .await?;
         made.page()
+    }
+
+    /// Opens an issue, and returns its page.
+    ///
+    /// # Errors
+    /// [`HostError`]. Then nothing was opened, unless the host did not answer.
+    pub async fn open_issue(&self, issue: Issue<'_>) -> Result<String, HostError> {
+        let text = match self.project.kind {
+            HostKind::Github | HostKind::Gitea => "body",
+            HostKind::Gitlab => "description",
+        };
+        let body = json!({ "title": issue.title, text: issue.text });
+        let post = self.http.post(self.address(Collection::Issues));
+        let made: Listed = self.answer("open the issue", post.json(&body)).await?;
+        made.page()
+    }
+
+    /// Returns the page of the newest open issue whose description contains `mark`, of the 50 newest.
+    ///
+    /// # Errors
+    /// [`HostError`].
+    pub async fn find_issue(&self, mark: &str) -> Result<Option<String>, HostError> {
+        let filter: [(&str, &str); 3] = match self.project.kind {
+            HostKind::Github => [("state", "open"), ("sort", "created"), ("per_page", "50")],
+            HostKind::Gitlab => [
+                ("state", "opened"),
+                ("order_by", "created_at"),
+                ("per_page", "50"),
+            ],
+            HostKind::Gitea => [("state", "open"), ("type", "issues"), ("limit", "50")],
+        };
+        let mut url = self.address(Collection::Issues);
+        url.query_pairs_mut().extend_pairs(filter);
+        let listed: Vec<Listed> = self
+            .answer("look for an open issue", self.http.get(url))
+            .await?;
+        let is_marked = |issue: &Listed| {
+            let text = issue.body.as_ref().or(issue.description.as_ref());
+            text.is_some_and(|text| text.contains(mark))
+        };
+        let marked = listed.into_iter().find(is_marked);
+        marked.map(Listed::page).transpose()
     }
 
     /// Returns the page of the open pull request of the same two branches, if there is one.
@@ -346,7 +412,7 @@ impl GitHost {
     pub async fn find(&self, request: PullRequest<'_>) -> Result<Option<String>, HostError> {
         let doing = "look for an open pull request of the branch";
         let list = async |filter: &[(&str, &str)]| {
-            let mut url = self.address();
+            let mut url = self.address(Collection::PullRequests);
             url.query_pairs_mut().extend_pairs(filter);
             let found: Vec<Listed> = self.answer(doing, self.http.get(url)).await?;
             Ok::<_, HostError>(found)
@@ -380,20 +446,27 @@ impl GitHost {
         found.into_iter().next().map(Listed::page).transpose()
     }
 
-    /// The address of the project's pull requests.
-    fn address(&self) -> Url {
+    /// The address of the project's pull requests or issues.
+    fn address(&self, collection: Collection) -> Url {
         let mut url = self.project.api.clone();
         let mut parts = url.path_segments_mut().expect("the address has a host");
         parts.pop_if_empty();
         match self.project.kind {
             // A project's path is one part there, with its slashes encoded.
             HostKind::Gitlab => {
-                parts.extend(["projects", &self.project.path, "merge_requests"]);
+                let name = match collection {
+                    Collection::PullRequests => "merge_requests",
+                    Collection::Issues => "issues",
+                };
+                parts.extend(["projects", &self.project.path, name]);
             }
             HostKind::Github | HostKind::Gitea => {
                 parts.push("repos");
                 parts.extend(self.project.path.split('/'));
-                parts.push("pulls");
+                parts.push(match collection {
+                    Collection::PullRequests => "pulls",
+                    Collection::Issues => "issues",
+                });
             }
         }
         drop(parts);
@@ -439,7 +512,7 @@ impl GitHost {
     fn permission(&self) -> &'static str {
         match self.project.kind {
             HostKind::Github => {
-                "give it the permission \"Pull requests: write\" for this repository"
+                "give it the permission \"Pull requests: write\", or \"Issues: write\" to open issues, for this repository"
             }
             HostKind::Gitlab => "give it the scope `api` and the role Developer in this project",
             HostKind::Gitea => "give it the scopes `write:repository` and `write:issue`",

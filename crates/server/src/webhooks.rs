@@ -4,6 +4,7 @@
 //! The database holds each event until its endpoint took it (`store::webhooks`). An endpoint has a task
 //! of its own, so that one that is slow or down delays neither runs nor other endpoints.
 
+mod issue;
 pub mod settings;
 
 use std::sync::Arc;
@@ -12,17 +13,21 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
+use domain::api::WebhookBody;
+use domain::causes::with_causes;
 use engine::Clock;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{CONTENT_TYPE, USER_AGENT};
 use reqwest::redirect::Policy;
-use reqwest::{Certificate, Client, StatusCode};
+use reqwest::{Certificate, Client, StatusCode, Url};
 use sha2::Sha256;
 use store::{DueWebhook, Store, StoreError, WebhookAttempt};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-pub use settings::{Endpoint, SettingsError, SigningSecret};
+use crate::git_host::{GitHost, Issue};
+
+pub use settings::{Endpoint, SettingsError, SigningSecret, Target};
 
 /// The longest time that one attempt may take, unless an endpoint says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -47,9 +52,22 @@ pub fn deliver(
     closing: CancellationToken,
 ) -> JoinHandle<()> {
     tokio::spawn(async move {
+        let sender = match endpoint.target {
+            Target::Post {
+                url,
+                secret,
+                authority,
+                timeout,
+            } => Sender::Post {
+                http: client(&url, authority.as_deref(), timeout),
+                url,
+                secret,
+            },
+            Target::Issue(host) => Sender::Issue(host),
+        };
         let delivery = Delivery {
-            http: client(&endpoint),
-            endpoint,
+            name: endpoint.name,
+            sender,
             store,
             clock,
         };
@@ -58,10 +76,20 @@ pub fn deliver(
 }
 
 struct Delivery {
-    endpoint: Endpoint,
-    http: Client,
+    name: String,
+    sender: Sender,
     store: Store,
     clock: Arc<dyn Clock>,
+}
+
+/// The way to one endpoint.
+enum Sender {
+    Post {
+        http: Client,
+        url: Url,
+        secret: SigningSecret,
+    },
+    Issue(Arc<GitHost>),
 }
 
 impl Delivery {
@@ -87,7 +115,7 @@ impl Delivery {
 
     /// Makes an attempt for each event that is due, and returns the time until the next one is.
     async fn deliver_due(&self) -> Result<Duration, StoreError> {
-        let name = &self.endpoint.name;
+        let name = &self.name;
         loop {
             let due = self
                 .store
@@ -110,8 +138,12 @@ impl Delivery {
     }
 
     async fn attempt(&self, due: &DueWebhook) -> WebhookAttempt {
-        let (endpoint, event) = (&self.endpoint.name, &due.event);
-        let (error, gone) = match self.post(due).await {
+        let (endpoint, event) = (&self.name, &due.event);
+        let sent = match &self.sender {
+            Sender::Post { http, url, secret } => self.post(due, http, url, secret).await,
+            Sender::Issue(host) => open_issue(host, due).await,
+        };
+        let (error, gone) = match sent {
             Ok(()) => {
                 tracing::debug!(%endpoint, %event, "delivered an event");
                 return WebhookAttempt::Delivered;
@@ -131,12 +163,17 @@ impl Delivery {
     }
 
     /// Posts an event. The error comes with true if the endpoint wants no further attempt.
-    async fn post(&self, due: &DueWebhook) -> Result<(), (String, bool)> {
+    async fn post(
+        &self,
+        due: &DueWebhook,
+        http: &Client,
+        url: &Url,
+        secret: &SigningSecret,
+    ) -> Result<(), (String, bool)> {
         let timestamp = self.clock.now().timestamp();
-        let signature = sign(&self.endpoint.secret, &due.event, timestamp, &due.body);
-        let answer = self
-            .http
-            .post(self.endpoint.url.clone())
+        let signature = sign(secret, &due.event, timestamp, &due.body);
+        let answer = http
+            .post(url.clone())
             .header("webhook-id", &due.event)
             .header("webhook-timestamp", timestamp)
             .header("webhook-signature", signature)
@@ -168,6 +205,35 @@ impl Delivery {
     }
 }
 
+/// Opens the issue of an event. After an attempt whose answer was lost it looks for that issue first.
+async fn open_issue(host: &GitHost, due: &DueWebhook) -> Result<(), (String, bool)> {
+    let failed = |error: &(dyn std::error::Error + 'static)| (with_causes(error), false);
+    // The text of a body that does not parse would never do.
+    let body: WebhookBody = serde_json::from_str(&due.body)
+        .map_err(|error| (format!("read the event: {error}"), true))?;
+    let mark = format!("<!-- kernelwright {} -->", due.event);
+    if due.attempts > 0 {
+        let known = host
+            .find_issue(&mark)
+            .await
+            .map_err(|error| failed(&error))?;
+        if known.is_some() {
+            return Ok(());
+        }
+    }
+    let (title, text) = issue::of(&body, &mark);
+    let issue = Issue {
+        title: &title,
+        text: &text,
+    };
+    let page = host
+        .open_issue(issue)
+        .await
+        .map_err(|error| failed(&error))?;
+    tracing::info!(event = %due.event, "opened the issue {page}");
+    Ok(())
+}
+
 /// The value of the header `webhook-signature`: HMAC-SHA256 over id, timestamp and body.
 pub fn sign(secret: &SigningSecret, id: &str, timestamp: i64, body: &str) -> String {
     let mut mac =
@@ -186,14 +252,14 @@ fn next_attempt(failed: u32, now: DateTime<Utc>) -> Option<DateTime<Utc>> {
     Some(now + pause.min(LONGEST_PAUSE))
 }
 
-fn client(endpoint: &Endpoint) -> Client {
+fn client(url: &Url, authority: Option<&[u8]>, timeout: Duration) -> Client {
     let mut builder = Client::builder()
-        .timeout(endpoint.timeout)
+        .timeout(timeout)
         // The endpoint that the operator named gets the events, and no other.
         .redirect(Policy::none());
-    if endpoint.url.scheme() == "http" {
+    if url.scheme() == "http" {
         builder = builder.no_proxy().tls_certs_only([]);
-    } else if let Some(authority) = &endpoint.authority {
+    } else if let Some(authority) = authority {
         let certificates = Certificate::from_pem_bundle(authority).unwrap_or_default();
         builder = builder.tls_certs_only(certificates);
     }

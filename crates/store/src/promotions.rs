@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, Utc};
 use domain::api::{
-    ChampionCheck, EventKind, PromotionState, PromotionTarget, PromotionView, RunState,
+    ChampionCheck, EventKind, PromotionState, PromotionTarget, PromotionView, RunState, WebhookKind,
 };
 use domain::evaluation::{Evaluation, EvaluationStage};
 use domain::id::{CandidateId, JobId, PromotionId, RunId};
@@ -332,7 +332,8 @@ impl Store {
             .await
             .context("record a commit")?;
         let view = record_state(&mut tx, run, promotion, now).await?;
-        webhooks::announce_winner(&mut tx, run, promotion, now).await?;
+        let kind = WebhookKind::WinnerPromoted;
+        webhooks::announce_winner(&mut tx, run, promotion, kind, now).await?;
         self.commit(tx).await?;
         Ok(view)
     }
@@ -359,6 +360,10 @@ impl Store {
                 .context("settle a promotion")?;
         }
         let view = record_state(&mut tx, run, promotion, now).await?;
+        if matches!(state, PromotionState::Reverted { .. }) {
+            let kind = WebhookKind::WinnerReverted;
+            webhooks::announce_winner(&mut tx, run, promotion, kind, now).await?;
+        }
         if let PromotionState::Blocked { reason } = state
             && !runs::state_of(&mut tx, run).await?.is_over()
         {

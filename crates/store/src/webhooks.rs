@@ -303,14 +303,14 @@ pub(crate) async fn announce_state(
     Ok(())
 }
 
-/// Records the event of a winner's commit.
+/// Records the event of a winner's commit, or of the commit that takes it back.
 pub(crate) async fn announce_winner(
     tx: &mut Connection,
     run: RunId,
     promotion: PromotionId,
+    kind: WebhookKind,
     now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
-    let kind = WebhookKind::WinnerPromoted;
     if !is_wanted(tx, kind).await? {
         return Ok(());
     }

@@ -20,6 +20,9 @@ pub enum WebhookKind {
     /// A confirmed winner was committed.
     #[serde(rename = "winner.promoted")]
     WinnerPromoted,
+    /// A committed winner no longer held in a re-check, and its commit was taken back.
+    #[serde(rename = "winner.reverted")]
+    WinnerReverted,
     /// A device failed its health check and was quarantined.
     #[serde(rename = "device.unwell")]
     DeviceUnwell,
@@ -30,10 +33,11 @@ pub enum WebhookKind {
 
 impl WebhookKind {
     /// All kinds.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 6] = [
         Self::RunFinished,
         Self::RunPaused,
         Self::WinnerPromoted,
+        Self::WinnerReverted,
         Self::DeviceUnwell,
         Self::BudgetReached,
     ];
@@ -44,6 +48,7 @@ impl WebhookKind {
             Self::RunFinished => "run.finished",
             Self::RunPaused => "run.paused",
             Self::WinnerPromoted => "winner.promoted",
+            Self::WinnerReverted => "winner.reverted",
             Self::DeviceUnwell => "device.unwell",
             Self::BudgetReached => "budget.reached",
         }
@@ -81,7 +86,7 @@ pub enum WebhookData {
         /// 50, 80 or 100.
         percent: u32,
     },
-    /// Of `run.finished`, `run.paused` and `winner.promoted`.
+    /// Of `run.finished`, `run.paused`, `winner.promoted` and `winner.reverted`.
     Run {
         /// The run after the change.
         run: Box<RunView>,

@@ -1,18 +1,22 @@
-//! The webhooks file: endpoints with their secrets and the kinds of events that each gets.
+//! The webhooks file: endpoints with their secrets and the kinds of events that each gets, and projects in which
+//! events become issues.
 
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::api::WebhookKind;
+use domain::causes::with_causes;
 use reqwest::{Certificate, Client, Url};
 use serde::Deserialize;
 
 use crate::credentials::{CredentialError, read_private};
+use crate::git_host::{GitHost, HostError, HostKind, Project, ProjectOptions};
 use crate::http::guard;
 
 /// Name of the file in the data folder.
@@ -35,12 +39,12 @@ pub enum SettingsError {
     },
     /// The file is not of the expected form.
     #[error(
-        "read the webhooks file {path}; the keys of each [endpoints.NAME] are `url`, `secret_file` or `secret_env`, `events` and `ca`"
+        "read the webhooks file {path}; the keys of each [endpoints.NAME] are `url`, `secret_file` or `secret_env`, `events` and `ca`, those of each [issues.NAME] `project`, `token_file` or `token_env`, `host`, `api`, `events` and `ca`"
     )]
     Malformed {
         /// The file.
         path: PathBuf,
-        /// The defect with its place.
+        /// The defect with its section.
         source: Box<toml::de::Error>,
     },
     /// The settings of an endpoint cannot be used.
@@ -92,17 +96,29 @@ impl fmt::Debug for SigningSecret {
 pub struct Endpoint {
     /// Its name in the file.
     pub name: String,
-    /// Its address, which may hold a secret.
-    pub url: Url,
-    /// The key of the signatures.
-    pub secret: SigningSecret,
+    /// The form in which it gets them.
+    pub target: Target,
     /// The kinds of events that it gets.
     pub kinds: Vec<WebhookKind>,
-    /// Certificate, in PEM, of the authority that signed its certificate; the system's authorities
-    /// without one.
-    pub authority: Option<Vec<u8>>,
-    /// The longest time that one attempt may take.
-    pub timeout: Duration,
+}
+
+/// The form in which events are delivered.
+#[derive(Clone)]
+pub enum Target {
+    /// A signed request.
+    Post {
+        /// The address, which may hold a secret.
+        url: Url,
+        /// The key of the signatures.
+        secret: SigningSecret,
+        /// Certificate, in PEM, of the authority that signed the receiver's; the system's authorities
+        /// without one.
+        authority: Option<Vec<u8>>,
+        /// The longest time that one attempt may take.
+        timeout: Duration,
+    },
+    /// An issue in a project of a git host.
+    Issue(Arc<GitHost>),
 }
 
 impl fmt::Debug for Endpoint {
@@ -116,6 +132,21 @@ impl fmt::Debug for Endpoint {
 struct File {
     #[serde(default)]
     endpoints: BTreeMap<String, EndpointKeys>,
+    #[serde(default)]
+    issues: BTreeMap<String, IssueKeys>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct IssueKeys {
+    /// The project's address, such as `https://github.com/team/kernels`.
+    project: String,
+    token_file: Option<PathBuf>,
+    token_env: Option<String>,
+    host: Option<HostKind>,
+    api: Option<String>,
+    events: Option<Vec<WebhookKind>>,
+    ca: Option<PathBuf>,
 }
 
 #[derive(Deserialize)]
@@ -148,24 +179,125 @@ pub fn read(named: Option<&Path>, data: &Path) -> Result<Vec<Endpoint>, Settings
         path: path.to_owned(),
         source: Box::new(source),
     })?;
+    if let Some(name) = file
+        .issues
+        .keys()
+        .find(|name| file.endpoints.contains_key(*name))
+    {
+        let section = Section { path, name };
+        return Err(section.wrong("an [issues] has this name too; give one of the two another"));
+    }
     let endpoints = file.endpoints.into_iter();
-    endpoints
-        .map(|(name, keys)| endpoint(path, name, keys))
-        .collect()
+    let endpoints = endpoints.map(|(name, keys)| endpoint(path, name, keys));
+    let issues = file.issues.into_iter();
+    let issues = issues.map(|(name, keys)| project(path, name, keys));
+    endpoints.chain(issues).collect()
+}
+
+/// A named part of the file, for errors and for the files that it names.
+struct Section<'a> {
+    path: &'a Path,
+    name: &'a str,
+}
+
+impl Section<'_> {
+    fn wrong(&self, problem: &str) -> SettingsError {
+        SettingsError::Endpoint {
+            name: self.name.to_owned(),
+            path: self.path.to_owned(),
+            problem: problem.to_owned(),
+        }
+    }
+
+    fn unusable(&self, source: CredentialError) -> SettingsError {
+        SettingsError::File {
+            name: self.name.to_owned(),
+            path: self.path.to_owned(),
+            source,
+        }
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    /// Reads a secret from the file or the environment variable that names it.
+    fn secret(
+        &self,
+        what: &'static str,
+        keys: [&'static str; 2],
+        file: Option<&Path>,
+        variable: Option<&str>,
+    ) -> Result<String, SettingsError> {
+        let [in_file, in_env] = keys;
+        match (file, variable) {
+            (Some(file), None) => {
+                let file = self.folder().join(file);
+                read_private(&file, what, in_file).map_err(|source| self.unusable(source))
+            }
+            (None, Some(variable)) => std::env::var(variable).map_err(|_| {
+                self.wrong(&format!(
+                    "the environment variable {variable} is not set; set it for this process, or name a {in_file}"
+                ))
+            }),
+            _ => Err(self.wrong(&format!("give it either {in_file} or {in_env}"))),
+        }
+    }
+
+    fn authority(&self, ca: Option<&Path>) -> Result<Option<Vec<u8>>, SettingsError> {
+        let Some(file) = ca else {
+            return Ok(None);
+        };
+        let file = self.folder().join(file);
+        let pem = std::fs::read(&file).map_err(|source| {
+            self.unusable(CredentialError::Unreadable {
+                what: "the authority's certificate",
+                setting: "ca",
+                path: file,
+                source,
+            })
+        })?;
+        let certificates = Certificate::from_pem_bundle(&pem).unwrap_or_default();
+        if certificates.is_empty() {
+            return Err(self.wrong("its ca must be one or more certificates in PEM"));
+        }
+        Ok(Some(pem))
+    }
+}
+
+/// A project in which events become issues: by default the one that needs a person's work, a winner that was
+/// taken back.
+fn project(path: &Path, name: String, keys: IssueKeys) -> Result<Endpoint, SettingsError> {
+    let section = Section { path, name: &name };
+    let wrong = |error: HostError| section.wrong(&with_causes(&error));
+    let token_keys = ["token_file", "token_env"];
+    let file = keys.token_file.as_deref();
+    let token = section.secret(
+        "the host's token file",
+        token_keys,
+        file,
+        keys.token_env.as_deref(),
+    )?;
+    let options = ProjectOptions {
+        kind: keys.host,
+        api: keys.api,
+        path: None,
+    };
+    let found = Project::find(&keys.project, &options).map_err(wrong)?;
+    let authority = section.authority(keys.ca.as_deref())?;
+    let host = GitHost::new(found, token.trim(), authority.as_deref()).map_err(wrong)?;
+    Ok(Endpoint {
+        target: Target::Issue(Arc::new(host)),
+        kinds: keys
+            .events
+            .unwrap_or_else(|| vec![WebhookKind::WinnerReverted]),
+        name,
+    })
 }
 
 fn endpoint(path: &Path, name: String, keys: EndpointKeys) -> Result<Endpoint, SettingsError> {
-    let wrong = |problem: &str| SettingsError::Endpoint {
-        name: name.clone(),
-        path: path.to_owned(),
-        problem: problem.to_owned(),
-    };
-    let unusable = |source| SettingsError::File {
-        name: name.clone(),
-        path: path.to_owned(),
-        source,
-    };
-    let folder = path.parent().unwrap_or(Path::new("."));
+    let section = Section { path, name: &name };
+    let wrong = |problem: &str| section.wrong(problem);
     let url = Url::parse(&keys.url).map_err(|_| wrong("its url is no address"))?;
     let plain = url.scheme() == "http" && guard::is_loopback(url.authority());
     if !plain && url.scheme() != "https" || url.host_str().is_none() {
@@ -173,49 +305,29 @@ fn endpoint(path: &Path, name: String, keys: EndpointKeys) -> Result<Endpoint, S
             "its url must begin with https://, or with http:// and a loopback address",
         ));
     }
-    let text = match (&keys.secret_file, &keys.secret_env) {
-        (Some(file), None) => {
-            let file = folder.join(file);
-            read_private(&file, "the secret file", "secret_file").map_err(unusable)?
-        }
-        (None, Some(variable)) => std::env::var(variable).map_err(|_| {
-            wrong(&format!(
-                "the environment variable {variable} is not set; set it for this process, or name a secret_file"
-            ))
-        })?,
-        _ => return Err(wrong("give it either secret_file or secret_env")),
-    };
+    let secret_keys = ["secret_file", "secret_env"];
+    let file = keys.secret_file.as_deref();
+    let text = section.secret(
+        "the secret file",
+        secret_keys,
+        file,
+        keys.secret_env.as_deref(),
+    )?;
     let secret = SigningSecret::parse(&text).ok_or_else(|| {
         wrong("its secret must be whsec_ and 24 to 64 bytes in base64: (printf whsec_; head -c 32 /dev/urandom | base64 -w 0)")
     })?;
-    let authority = match &keys.ca {
-        None => None,
-        Some(file) => {
-            let file = folder.join(file);
-            let pem = std::fs::read(&file).map_err(|source| {
-                unusable(CredentialError::Unreadable {
-                    what: "the authority's certificate",
-                    setting: "ca",
-                    path: file,
-                    source,
-                })
-            })?;
-            let certificates = Certificate::from_pem_bundle(&pem).unwrap_or_default();
-            if certificates.is_empty() {
-                return Err(wrong("its ca must be one or more certificates in PEM"));
-            }
-            Some(pem)
-        }
-    };
+    let authority = section.authority(keys.ca.as_deref())?;
     Client::builder()
         .build()
         .map_err(|error| wrong(&format!("HTTP requests cannot be prepared: {error}")))?;
     Ok(Endpoint {
-        url,
-        secret,
+        target: Target::Post {
+            url,
+            secret,
+            authority,
+            timeout: super::TIMEOUT,
+        },
         kinds: keys.events.unwrap_or_else(|| WebhookKind::ALL.to_vec()),
-        authority,
-        timeout: super::TIMEOUT,
         name,
     })
 }
@@ -249,8 +361,42 @@ mod tests {
             found[1].kinds,
             [WebhookKind::RunFinished, WebhookKind::DeviceUnwell]
         );
-        assert_eq!(format!("{:?}", found[0].secret), "SigningSecret(..)");
+        let Target::Post { secret, .. } = &found[0].target else {
+            panic!("{:?} is posted", found[0]);
+        };
+        assert_eq!(format!("{secret:?}"), "SigningSecret(..)");
         assert!(read_text("", 0o600).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_project_gets_issues_of_winners_that_were_taken_back() {
+        let text = "[issues.kernels]\nproject = \"https://github.com/team/kernels\"\ntoken_file = \"secret\"\n";
+        let found = read_text(text, 0o600).unwrap();
+        assert!(matches!(found[0].target, Target::Issue(_)));
+        assert_eq!(found[0].kinds, [WebhookKind::WinnerReverted]);
+        let elsewhere = "project = \"https://git.corp/team/kernels\"\n";
+        let file = "token_file = \"secret\"\n";
+        for (keys, words) in [
+            (file.to_owned(), "project"),
+            (elsewhere.to_owned(), "either token_file or token_env"),
+            (
+                format!("{elsewhere}{file}"),
+                "--host github, gitlab or gitea",
+            ),
+            (
+                format!("{elsewhere}{file}host = \"gitea\"\napi = \"http://git.corp\"\n"),
+                "https://",
+            ),
+            (format!("{elsewhere}{file}host = \"cvs\"\n"), "cvs"),
+        ] {
+            let error = read_text(&format!("[issues.kernels]\n{keys}"), 0o600);
+            let error = format!("{:#}", anyhow::Error::new(error.err().unwrap()));
+            assert!(error.contains(words), "{keys}: {error}");
+            assert!(!error.contains(SECRET), "{error}");
+        }
+        let twice = format!("{text}[endpoints.kernels]\nurl = \"http://127.0.0.1:9/\"\n");
+        let error = read_text(&twice, 0o600).err().unwrap().to_string();
+        assert!(error.contains("has this name too"), "{error}");
     }
 
     #[test]

@@ -4,14 +4,16 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::State;
-use axum::http::{HeaderMap, StatusCode, header::LOCATION};
+use axum::http::{HeaderMap, Method, StatusCode, Uri, header::LOCATION};
 use axum::response::{IntoResponse as _, Response};
+use axum::{Json, Router};
 use chrono::TimeDelta;
-use domain::api::{WebhookBody, WebhookData, WebhookDelivery, WebhookKind};
+use domain::api::{PromotionState, WebhookBody, WebhookData, WebhookDelivery, WebhookKind};
 use domain::id::RunId;
-use server::webhooks::{Endpoint, SigningSecret, deliver, sign};
+use serde_json::{Value, json};
+use server::git_host::{GitHost, HostKind, Project, ProjectOptions};
+use server::webhooks::{Endpoint, SigningSecret, Target, deliver, sign};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -124,11 +126,13 @@ async fn an_event_is_tried_until_its_endpoint_takes_it() {
     drop(port);
     let endpoint = Endpoint {
         name: "team".to_owned(),
-        url: format!("http://{address}{PATH}").parse().unwrap(),
-        secret: SigningSecret::parse(SECRET).unwrap(),
+        target: Target::Post {
+            url: format!("http://{address}{PATH}").parse().unwrap(),
+            secret: SigningSecret::parse(SECRET).unwrap(),
+            authority: None,
+            timeout: Duration::from_millis(200),
+        },
         kinds: vec![WebhookKind::RunPaused, WebhookKind::RunFinished],
-        authority: None,
-        timeout: Duration::from_millis(200),
     };
     let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
     let now = service.engine.now();
@@ -181,7 +185,7 @@ async fn an_event_is_tried_until_its_endpoint_takes_it() {
     until(&service, |events| events.is_empty()).await;
     let got = receiver.got();
     assert_eq!(got.len(), 4);
-    let secret = &endpoint.secret;
+    let secret = &SigningSecret::parse(SECRET).unwrap();
     for request in &got {
         assert_eq!((&request.id, &request.body), (&got[0].id, &got[0].body));
         let signature = sign(secret, &request.id, request.timestamp, &request.body);
@@ -202,6 +206,122 @@ async fn an_event_is_tried_until_its_endpoint_takes_it() {
     })
     .await;
     assert_ne!(receiver.got()[4].id, got[0].id);
+    closing.cancel();
+    task.await.unwrap();
+}
+
+/// A git host that takes an issue and loses its first answer.
+#[derive(Clone, Default)]
+struct IssueHost {
+    issues: Arc<Mutex<Vec<Value>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+async fn take_issue(
+    State(host): State<IssueHost>,
+    method: Method,
+    headers: HeaderMap,
+    uri: Uri,
+    body: String,
+) -> Response {
+    assert_eq!(headers["authorization"], "token of-the-host");
+    host.asked
+        .lock()
+        .unwrap()
+        .push(format!("{method} {}", uri.path()));
+    let mut issues = host.issues.lock().unwrap();
+    let page = |number: usize| format!("https://git.example/team/kernels/issues/{number}");
+    if method == Method::GET {
+        let listed = issues.iter().enumerate().map(|(at, issue)| {
+            json!({ "html_url": page(at + 1), "title": issue["title"], "body": issue["body"] })
+        });
+        return Json(listed.collect::<Vec<_>>()).into_response();
+    }
+    issues.push(serde_json::from_str(&body).unwrap());
+    match issues.len() {
+        1 => StatusCode::BAD_GATEWAY.into_response(),
+        number => (
+            StatusCode::CREATED,
+            Json(json!({ "html_url": page(number) })),
+        )
+            .into_response(),
+    }
+}
+
+#[tokio::test]
+async fn a_winner_that_was_taken_back_becomes_one_issue() {
+    let (service, run, worker) = Service::running().await;
+    let winner = service.submit(run, "fast", 64).await.id;
+    service.judge(worker, 50.0).await;
+    let host = IssueHost::default();
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let api = format!("http://{}/api/v1", listener.local_addr().unwrap());
+    let app = Router::new().fallback(take_issue).with_state(host.clone());
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    let project = Project::find(
+        "https://git.example/team/kernels",
+        &ProjectOptions {
+            kind: Some(HostKind::Gitea),
+            api: Some(api),
+            path: None,
+        },
+    )
+    .unwrap();
+    let endpoint = Endpoint {
+        name: "kernels".to_owned(),
+        target: Target::Issue(Arc::new(
+            GitHost::new(project, "of-the-host", None).unwrap(),
+        )),
+        kinds: vec![WebhookKind::WinnerReverted],
+    };
+    let store = service.engine.store().clone();
+    let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
+    let now = service.engine.now();
+    store.subscribe_webhooks(&kinds, now).await.unwrap();
+    let closing = CancellationToken::new();
+    let task = deliver(
+        endpoint,
+        store.clone(),
+        service.clock.clone(),
+        closing.clone(),
+    );
+
+    let promotion = store
+        .begin_promotion(run, winner, "kernelwright/scale", now)
+        .await
+        .unwrap();
+    let reverted = PromotionState::Reverted {
+        commit: "c0ffee".to_owned(),
+        reason: "0.97 times\n``` @team, on the new driver".to_owned(),
+    };
+    store
+        .settle_promotion(run, promotion.id, &reverted, now)
+        .await
+        .unwrap();
+    let events = until(&service, |events| {
+        events.first().is_some_and(|event| event.attempts == 1)
+    })
+    .await;
+    let error = events[0].last_error.clone().unwrap();
+    assert!(error.contains("502"), "{error}");
+    pass(&service, 5).await;
+    until(&service, |events| events.is_empty()).await;
+
+    let issues = host.issues.lock().unwrap().clone();
+    let [issue] = issues.as_slice() else {
+        panic!("one issue, though the first answer was lost: {issues:?}");
+    };
+    assert_eq!(issue["title"], "The winner for scale no longer holds");
+    let text = issue["body"].as_str().unwrap();
+    assert!(
+        text.contains("reason      0.97 times ''' @team, on the new driver\n"),
+        "{text}"
+    );
+    assert!(text.contains("taken back  by commit c0ffee\n"), "{text}");
+    assert_eq!(text.matches("```").count(), 2, "{text}");
+    let asked = host.asked.lock().unwrap().clone();
+    let path = "/api/v1/repos/team/kernels/issues";
+    assert_eq!(asked, [format!("POST {path}"), format!("GET {path}")]);
     closing.cancel();
     task.await.unwrap();
 }

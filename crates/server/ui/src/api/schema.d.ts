@@ -5269,7 +5269,7 @@ export interface components {
          * @description The kinds of events.
          * @enum {string}
          */
-        WebhookKind: "run.finished" | "run.paused" | "winner.promoted" | "device.unwell" | "budget.reached";
+        WebhookKind: "run.finished" | "run.paused" | "winner.promoted" | "winner.reverted" | "device.unwell" | "budget.reached";
         /** @description A hint, pin, ban, avoided idea or edited insight to withdraw. */
         WithdrawRequest: {
             /**
