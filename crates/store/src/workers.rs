@@ -193,11 +193,11 @@ const ATTACHED_GAP: TimeDelta = TimeDelta::minutes(1);
 
 /// Records a request of a worker, and counts the time since the one before as attached.
 pub(crate) fn record_request(tx: &mut Connection, worker: WorkerId, now: DateTime<Utc>) {
-    // Milliseconds times billionths of a dollar keep within 64 bits.
+    // Milliseconds times the price of a second keep within 64 bits, for days and the highest price.
     query(
         "INSERT INTO device_months (worker, uuid, month, name, attached_us, busy_us, cost) \
          SELECT w.name, w.device_uuid, $2, w.device_name, $3 - w.seen_at, 0, \
-         ($3 - w.seen_at) / 1000 * COALESCE(w.hour_price, 0) / 3600000 FROM workers w \
+         ($3 - w.seen_at) / 1000 * (COALESCE(w.hour_price, 0) / 3600) / 1000 FROM workers w \
          WHERE w.id = $1 AND w.seen_at BETWEEN $4 AND $3 \
          ON CONFLICT (worker, uuid, month) DO UPDATE SET name = excluded.name, \
          attached_us = device_months.attached_us + excluded.attached_us, \
@@ -233,8 +233,8 @@ pub(crate) fn record_device_time(
     .bind(device_us)
     .defer(tx);
     query(
-        "UPDATE runs SET device_cost = device_cost + $3 / 1000 * COALESCE((SELECT hour_price FROM workers \
-         WHERE id = $2), 0) / 3600000 WHERE id = $1",
+        "UPDATE runs SET device_cost = device_cost + $3 / 1000 * (COALESCE((SELECT hour_price FROM workers \
+         WHERE id = $2), 0) / 3600) / 1000 WHERE id = $1",
     )
     .bind(run.uuid())
     .bind(worker.uuid())

@@ -126,6 +126,34 @@ async fn an_evaluation_is_device_time_of_its_worker_and_priced_for_its_run() {
     assert_eq!(shown.watched_at, Some(at(20)));
 }
 
+#[tokio::test]
+async fn a_day_at_the_highest_price_can_be_counted() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(9).await;
+    lab.submit(run, baseline, "a").await;
+    let dear = registration("dear", Some(10_000.0));
+    assert!(dear.validate().is_ok());
+    let worker = lab.store.register(&dear, at(5)).await.unwrap().worker;
+    let leased = lab.lease(worker, at(6)).await.unwrap();
+    let mut found = evaluation(&leased, accepted(50.0));
+    found.stages = vec![StageTime {
+        stage: "verify".to_owned(),
+        milliseconds: 86_399_999.0,
+    }];
+    let report = Report {
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Evaluated {
+            evaluation: Box::new(found),
+        },
+        admission: None,
+    };
+    let receipt = lab.store.report(leased.job, &report, at(20)).await;
+    assert_eq!(receipt.unwrap(), Receipt::Accepted);
+    let view = lab.store.run(run).await.unwrap().unwrap();
+    let dollars = view.spend.device_dollars.as_f64();
+    assert!((dollars - 240_000.0).abs() < 1.0, "{dollars}");
+}
+
 fn admission(version: Digest, holds: bool) -> Box<Admission> {
     Box::new(Admission {
         task: "fill".to_owned(),
