@@ -31,8 +31,12 @@ const ALLOWED: &[&str] = &[
     "LD_LIBRARY_PATH",
     "CUDA_VISIBLE_DEVICES",
     "KERNELWRIGHT_CACHE",
+    "KERNELWRIGHT_COMPUTE_SANITIZER",
+    "KERNELWRIGHT_DOLLARS_PER_HOUR",
+    "KERNELWRIGHT_NCU",
     "KERNELWRIGHT_NVDISASM",
     "KERNELWRIGHT_NVRTC",
+    "KERNELWRIGHT_PYTHON",
     "KERNELWRIGHT_DRIVER",
     "KERNELWRIGHT_EMULATE",
     "KERNELWRIGHT_EMULATED_DEVICE",
@@ -168,5 +172,27 @@ fn describe(status: std::io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
         Err(error) => format!("unknown status: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_worker_of_a_service_sees_the_variables_that_the_guide_lists_for_workers() {
+        let guide = include_str!("../../../docs/guide/configuration.md");
+        let names = guide
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split_once('`'))
+            .map(|(name, _)| name);
+        // The table has the variables of services and commands before these, and those of tests after them.
+        let of_workers = names
+            .skip_while(|name| *name != LEAST_ISOLATION)
+            .take_while(|name| *name != "RUST_LOG")
+            .filter(|name| *name != "KERNELWRIGHT_EMULATED_MEMORY");
+        let unseen = of_workers.clone().filter(|name| !ALLOWED.contains(name));
+        assert_eq!(unseen.collect::<Vec<_>>(), Vec::<&str>::new());
+        assert!(of_workers.count() > 10);
     }
 }
