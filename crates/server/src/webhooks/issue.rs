@@ -1,6 +1,6 @@
 //! The issue that an event becomes.
 
-use domain::api::{PromotionState, RunView, WebhookBody, WebhookData};
+use domain::api::{PromotionState, RunView, WebhookBody, WebhookData, WebhookKind};
 use domain::cleaning::clean_line;
 
 /// Characters of one fact in an issue.
@@ -12,8 +12,8 @@ pub(super) fn of(body: &WebhookBody, mark: &str) -> (String, String) {
     let (title, intro, facts) = match &body.data {
         WebhookData::Run { run } | WebhookData::Budget { run, .. } => {
             let task = fact(&run.task);
-            let (title, intro) = match run.promotion.as_ref().map(|promotion| &promotion.state) {
-                Some(PromotionState::Reverted { .. }) => (
+            let (title, intro) = match body.kind {
+                WebhookKind::WinnerReverted => (
                     format!("The winner for {task} no longer holds"),
                     "A re-check did not confirm a winner that was committed. A further commit on its branch takes it back.",
                 ),

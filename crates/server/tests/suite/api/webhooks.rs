@@ -272,7 +272,7 @@ async fn a_winner_that_was_taken_back_becomes_one_issue() {
         target: Target::Issue(Arc::new(
             GitHost::new(project, "of-the-host", None).unwrap(),
         )),
-        kinds: vec![WebhookKind::WinnerReverted],
+        kinds: vec![WebhookKind::WinnerReverted, WebhookKind::RunPaused],
     };
     let store = service.engine.store().clone();
     let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
@@ -322,6 +322,15 @@ async fn a_winner_that_was_taken_back_becomes_one_issue() {
     let asked = host.asked.lock().unwrap().clone();
     let path = "/api/v1/repos/team/kernels/issues";
     assert_eq!(asked, [format!("POST {path}"), format!("GET {path}")]);
+
+    // A later event of the run has a title of its own.
+    pause(&service, run).await;
+    until(&service, |events| {
+        events.is_empty() && host.issues.lock().unwrap().len() == 2
+    })
+    .await;
+    let later = host.issues.lock().unwrap()[1]["title"].clone();
+    assert_eq!(later, "run.paused of a run for scale");
     closing.cancel();
     task.await.unwrap();
 }
