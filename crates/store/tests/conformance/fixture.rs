@@ -290,11 +290,16 @@ pub fn measurement(control: Option<Control>) -> Measurement {
 }
 
 pub fn report(leased: &LeasedJob, verdict: Verdict) -> Report {
+    report_of(leased, evaluation(leased, verdict))
+}
+
+/// The report of an evaluation.
+pub fn report_of(leased: &LeasedJob, evaluation: Evaluation) -> Report {
     Report {
         admission: None,
         attempt: leased.attempt,
         outcome: ReportOutcome::Evaluated {
-            evaluation: Box::new(evaluation(leased, verdict)),
+            evaluation: Box::new(evaluation),
         },
     }
 }

@@ -8,7 +8,9 @@ use domain::measurement::ConditionCoverage;
 use domain::model::Dollars;
 use domain::task::Task;
 
-use crate::fixture::{DEVICE, Lab, accepted, at, bundle, device, evaluation, measurement};
+use crate::fixture::{
+    DEVICE, Lab, accepted, at, bundle, device, evaluation, measurement, report_of,
+};
 
 const DAY: i64 = 86_400;
 
@@ -97,13 +99,7 @@ async fn an_evaluation_is_device_time_of_its_worker_and_priced_for_its_run() {
     let mut compared = measurement(None);
     compared.watched = watched.clone();
     found.measurement = Some(compared);
-    let report = Report {
-        attempt: leased.attempt,
-        outcome: ReportOutcome::Evaluated {
-            evaluation: Box::new(found),
-        },
-        admission: None,
-    };
+    let report = report_of(&leased, found);
     let receipt = lab.store.report(leased.job, &report, at(20)).await;
     assert_eq!(receipt.unwrap(), Receipt::Accepted);
 
@@ -140,13 +136,7 @@ async fn a_day_at_the_highest_price_can_be_counted() {
         stage: "verify".to_owned(),
         milliseconds: 86_399_999.0,
     }];
-    let report = Report {
-        attempt: leased.attempt,
-        outcome: ReportOutcome::Evaluated {
-            evaluation: Box::new(found),
-        },
-        admission: None,
-    };
+    let report = report_of(&leased, found);
     let receipt = lab.store.report(leased.job, &report, at(20)).await;
     assert_eq!(receipt.unwrap(), Receipt::Accepted);
     let view = lab.store.run(run).await.unwrap().unwrap();

@@ -7,11 +7,13 @@ use domain::device::DeviceKind;
 use domain::digest::Digest;
 use domain::health::{Condition, HealthReport, submission_digest};
 use domain::id::{RunId, WorkerId};
-use domain::lease::{Receipt, Report, ReportOutcome};
+use domain::lease::Receipt;
 use domain::search::Operator;
 use store::Store;
 
-use crate::fixture::{DEVICE, Lab, accepted, at, candidate, evaluation, measurement, settled};
+use crate::fixture::{
+    DEVICE, Lab, accepted, at, candidate, evaluation, measurement, report_of, settled,
+};
 
 fn sick(reason: &str) -> HealthReport {
     HealthReport {
@@ -108,13 +110,7 @@ async fn judge_with(lab: &Lab, run: RunId, worker: WorkerId, name: &str, control
     let leased = lab.lease(worker, at(9)).await.unwrap();
     let mut found = evaluation(&leased, accepted(90.0));
     found.measurement = Some(measurement(control));
-    let report = Report {
-        admission: None,
-        attempt: leased.attempt,
-        outcome: ReportOutcome::Evaluated {
-            evaluation: Box::new(found),
-        },
-    };
+    let report = report_of(&leased, found);
     let receipt = lab.store.report(leased.job, &report, at(9)).await.unwrap();
     assert_eq!(receipt, Receipt::Accepted);
 }
