@@ -6,3 +6,4 @@ pub mod edit;
 pub mod export;
 pub mod import;
 pub mod init;
+mod python;

@@ -10,12 +10,13 @@ use domain::problem::{Problem, Problems};
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-use super::arguments::Arguments;
-use super::graph::Node;
-use super::interpret::{Interpreter, Source, Value};
-use super::number::Number;
+use super::Imported;
 use super::task::{MAX_SCORED, Purpose, Shape, Work};
-use super::{Imported, is_reserved, unused_name};
+use crate::python::arguments::Arguments;
+use crate::python::graph::Node;
+use crate::python::interpret::{Interpreter, Source, Value};
+use crate::python::number::Number;
+use crate::python::{is_reserved, unused_name};
 
 /// The most workloads that become cases.
 const MAX_WORKLOADS: usize = 8;
@@ -159,7 +160,7 @@ fn read(
             return Some(Number::dim(name, *value));
         }
         let text = texts.get(name).cloned().unwrap_or_else(|| name.clone());
-        let value = super::number::evaluate(&text, &dims)?;
+        let value = crate::python::number::evaluate(&text, &dims)?;
         Some(Number {
             text: format!("({text})"),
             ..Number::integer(value)

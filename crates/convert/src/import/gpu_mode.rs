@@ -7,13 +7,14 @@ use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 use tree_sitter::Node as Syntax;
 
-use super::arguments::Arguments;
-use super::graph::NodeId;
-use super::interpret::{Interpreter, Source, Value, named};
-use super::number::Number;
+use super::Imported;
 use super::task::{MAX_SCORED, Purpose, Shape, Work};
 use super::yaml::{Data, Yaml, at_line};
-use super::{Imported, is_reserved, unused_name};
+use crate::python::arguments::Arguments;
+use crate::python::graph::NodeId;
+use crate::python::interpret::{Interpreter, Source, Value, named};
+use crate::python::number::Number;
+use crate::python::{is_reserved, unused_name};
 
 /// The most benchmarks, and the most tests, that become cases.
 const MAX_SHAPES: usize = 8;

@@ -10,12 +10,13 @@ use domain::expr::Expr;
 use domain::plan::Tunable;
 use domain::problem::{Problem, Problems};
 
-use super::emit::{self, Style};
-use super::graph::{Graph, Node, NodeId};
-use super::interpret::{Source, Value};
-use super::number::Number;
-use super::{Imported, is_reserved};
+use super::Imported;
 use crate::init::{Stated, StatedArgument, StatedTask, create, parameters_of};
+use crate::python::emit::{self, Style};
+use crate::python::graph::{Graph, Node, NodeId};
+use crate::python::interpret::{Source, Value};
+use crate::python::is_reserved;
+use crate::python::number::Number;
 use restriction::Restriction;
 use script::{Call, Script};
 

@@ -5,10 +5,11 @@ use std::collections::BTreeSet;
 use domain::expr::Bindings;
 use domain::problem::{Problem, Problems};
 
-use super::arguments::Arguments;
-use super::interpret::{Interpreter, Source, Value, named};
+use super::Imported;
 use super::task::{Purpose, Shape, Work};
-use super::{Imported, is_reserved, unused_name};
+use crate::python::arguments::Arguments;
+use crate::python::interpret::{Interpreter, Source, Value, named};
+use crate::python::{is_reserved, unused_name};
 
 /// Reads a problem.
 ///

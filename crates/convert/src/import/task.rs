@@ -8,9 +8,9 @@ use domain::expr::Bindings;
 use domain::problem::Problem;
 
 use super::Imported;
-use super::emit::{self, Style};
-use super::graph::{Graph, Node, NodeId};
-use super::number::{evaluate, words};
+use crate::python::emit::{self, Style};
+use crate::python::graph::{Graph, Node, NodeId};
+use crate::python::number::{evaluate, words};
 
 /// Elements of all nodes together that an added shape may have.
 const MOST_ELEMENTS: i64 = 1 << 22;
@@ -113,7 +113,7 @@ impl Work<'_> {
                 self.graph
                     .shape(*node)
                     .iter()
-                    .flat_map(super::number::Number::names),
+                    .flat_map(crate::python::number::Number::names),
             );
         }
         self.dims.retain(|name, _| used.contains(name));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tree_sitter::Node;
 
-use crate::import::interpret::{Source, named};
+use crate::python::interpret::{Source, named};
 
 /// A condition on the values of tunables.
 pub(super) struct Restriction {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use domain::problem::Problem;
 use tree_sitter::Node;
 
-use crate::import::interpret::{Interpreter, Scope, Source, Value, named};
+use crate::python::interpret::{Interpreter, Scope, Source, Value, named};
 
 /// The parameters of `tune_kernel` by position, as far as they are read.
 const PARAMETERS: [&str; 10] = [

@@ -14,7 +14,7 @@ use super::number::Number;
 
 /// A value of the Python source.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Value<'s> {
+pub(crate) enum Value<'s> {
     None,
     Ellipsis,
     Bool(bool),
@@ -37,7 +37,7 @@ pub(super) enum Value<'s> {
 
 /// A layer of `torch.nn` with the arguments of its construction.
 #[derive(Debug, Clone)]
-pub(super) struct Layer<'s> {
+pub(crate) struct Layer<'s> {
     pub class: String,
     pub arguments: Arguments<'s>,
     /// The attribute that holds it.
@@ -46,7 +46,7 @@ pub(super) struct Layer<'s> {
 }
 
 /// A parsed Python file.
-pub(super) struct Source<'t> {
+pub(crate) struct Source<'t> {
     pub file: &'t str,
     pub text: &'t str,
     tree: Tree,
@@ -90,7 +90,7 @@ impl<'t> Source<'t> {
 }
 
 /// The children of a node: the named ones, without comments, or all.
-pub(super) fn named(node: Node<'_>, only_named: bool) -> Vec<Node<'_>> {
+pub(crate) fn named(node: Node<'_>, only_named: bool) -> Vec<Node<'_>> {
     let mut cursor = node.walk();
     let children = node.children(&mut cursor);
     children
@@ -100,7 +100,7 @@ pub(super) fn named(node: Node<'_>, only_named: bool) -> Vec<Node<'_>> {
 
 /// Returns true for a method that changes values of a tensor and no shape, so that it says nothing about an input
 /// whose values are drawn.
-pub(super) fn is_in_place(name: &str) -> bool {
+pub(crate) fn is_in_place(name: &str) -> bool {
     let known = [
         "uniform_", "normal_", "clamp_", "mul_", "div_", "add_", "sub_", "abs_",
     ];
@@ -108,10 +108,10 @@ pub(super) fn is_in_place(name: &str) -> bool {
 }
 
 /// The values of names.
-pub(super) type Scope<'s> = BTreeMap<String, Value<'s>>;
+pub(crate) type Scope<'s> = BTreeMap<String, Value<'s>>;
 
 /// The interpreter of one file.
-pub(super) struct Interpreter<'s> {
+pub(crate) struct Interpreter<'s> {
     pub source: &'s Source<'s>,
     pub graph: Graph,
     pub globals: Scope<'s>,

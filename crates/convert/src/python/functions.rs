@@ -7,7 +7,7 @@ use super::graph::Function;
 
 macro_rules! functions {
     ($($constant:ident $name:literal: $value:literal, $scale:expr;)*) => {
-        $(pub(super) static $constant: Function = Function { name: $name, value: $value, scale: $scale };)*
+        $(pub(crate) static $constant: Function = Function { name: $name, value: $value, scale: $scale };)*
         /// All functions.
         static ALL: &[&Function] = &[$(&$constant),*];
     };
@@ -70,7 +70,7 @@ functions! {
 }
 
 /// A function of one operand and nothing else, by PyTorch's name.
-pub(super) fn unary(name: &str) -> Option<&'static Function> {
+pub(crate) fn unary(name: &str) -> Option<&'static Function> {
     let name = match name {
         "swish" => "silu",
         "negative" => "neg",
@@ -82,7 +82,7 @@ pub(super) fn unary(name: &str) -> Option<&'static Function> {
 }
 
 /// A function of two operands, by PyTorch's name or Python's operator.
-pub(super) fn binary(name: &str) -> Option<&'static Function> {
+pub(crate) fn binary(name: &str) -> Option<&'static Function> {
     Some(match name {
         "+" | "add" => &ADD,
         "-" | "sub" | "subtract" => &SUBTRACT,

@@ -7,11 +7,11 @@ use domain::dtype::Dtype;
 
 use super::number::{Number, product};
 
-pub(super) type NodeId = usize;
+pub(crate) type NodeId = usize;
 
 /// One node.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Node {
+pub(crate) enum Node {
     /// A tensor of the task.
     Input(String),
     /// A number for every element.
@@ -35,7 +35,7 @@ pub(super) enum Node {
 /// A function of elements in C++: `$a`, `$b`, `$c` are the operands, `$z` is the value, and `$A`, `$B`, `$C`
 /// are the scales of the operands' errors. `real_t` is the type of a value; a scale is `double`.
 #[derive(Debug, PartialEq)]
-pub(super) struct Function {
+pub(crate) struct Function {
     pub name: &'static str,
     pub value: &'static str,
     pub scale: &'static str,
@@ -43,7 +43,7 @@ pub(super) struct Function {
 
 /// A reduction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Reduction {
+pub(crate) enum Reduction {
     Sum,
     Product,
     Maximum,
@@ -52,7 +52,7 @@ pub(super) enum Reduction {
 
 /// A node with its shape and type.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub node: Node,
     pub shape: Vec<Number>,
     pub dtype: Dtype,
@@ -60,7 +60,7 @@ pub(super) struct Entry {
 
 /// The nodes of a function, operands before the nodes that use them.
 #[derive(Debug, Default)]
-pub(super) struct Graph {
+pub(crate) struct Graph {
     pub entries: Vec<Entry>,
     /// Dims whose value the translation rests on.
     pub pinned: BTreeSet<String>,
@@ -366,7 +366,7 @@ impl Graph {
 }
 
 /// The type in which two types meet.
-pub(super) fn wider(one: Dtype, other: Dtype) -> Dtype {
+pub(crate) fn wider(one: Dtype, other: Dtype) -> Dtype {
     match (one, other) {
         (Dtype::F64, _) | (_, Dtype::F64) => Dtype::F64,
         (Dtype::F16, Dtype::F16) => Dtype::F16,

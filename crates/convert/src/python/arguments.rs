@@ -11,7 +11,7 @@ use super::number::Number;
 
 /// The arguments of a call.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Arguments<'s> {
+pub(crate) struct Arguments<'s> {
     pub positional: Vec<Value<'s>>,
     pub named: Vec<(String, Value<'s>)>,
     read_positions: RefCell<BTreeSet<usize>>,

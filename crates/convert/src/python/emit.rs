@@ -15,7 +15,7 @@ const THREADS: u32 = 128;
 
 /// The three files that compute a graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Style {
+pub(crate) enum Style {
     /// In `f64`, with the scale of the errors.
     Reference,
     /// The same with sums in the opposite order.
@@ -35,7 +35,7 @@ impl Style {
 }
 
 /// Writes a candidate file. The error is the number of kernels that it would need.
-pub(super) fn write(
+pub(crate) fn write(
     graph: &Graph,
     outputs: &[(String, NodeId)],
     dims: &BTreeSet<String>,

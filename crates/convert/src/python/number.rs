@@ -7,7 +7,7 @@ use domain::expr::Expr;
 /// A number: its value for the imported shape, and its text over the dims. The text of an integer is an
 /// expression of a plan and of C++; the text of a real is one of C++, of type `double`.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Number {
+pub(crate) struct Number {
     pub text: String,
     pub value: f64,
     pub whole: bool,
@@ -172,7 +172,7 @@ impl Number {
 }
 
 /// The product of extents.
-pub(super) fn product(extents: &[Number]) -> Number {
+pub(crate) fn product(extents: &[Number]) -> Number {
     let start = Number::integer(1);
     extents.iter().fold(start, |product, extent| {
         product.combine("*", extent).unwrap_or(product)
@@ -180,12 +180,12 @@ pub(super) fn product(extents: &[Number]) -> Number {
 }
 
 /// The identifiers in a text.
-pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
     let pieces = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_' || c == '.'));
     pieces.filter(|piece| piece.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_'))
 }
 
 /// The value of an integer's text for some values of the dims.
-pub(super) fn evaluate(text: &str, dims: &domain::expr::Bindings) -> Option<i64> {
+pub(crate) fn evaluate(text: &str, dims: &domain::expr::Bindings) -> Option<i64> {
     Expr::parse(text).ok()?.integer(dims).ok()
 }

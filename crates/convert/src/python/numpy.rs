@@ -51,7 +51,7 @@ const FUNCTIONS: [&str; 38] = [
 ];
 
 /// The type that a name of numpy stands for.
-pub(super) fn dtype(path: &str) -> Option<Dtype> {
+pub(crate) fn dtype(path: &str) -> Option<Dtype> {
     match path.strip_prefix("numpy.")? {
         "float32" | "single" => Some(Dtype::F32),
         "float16" | "half" => Some(Dtype::F16),
