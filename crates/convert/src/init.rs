@@ -11,6 +11,7 @@ mod bounds;
 mod cases;
 mod expand;
 mod launches;
+mod python;
 mod shape;
 pub(crate) mod source;
 mod stated;
@@ -19,6 +20,8 @@ mod task_file;
 use std::collections::BTreeMap;
 
 use domain::problem::{Problem, Problems};
+
+use crate::python::reference::NoTranslation;
 
 pub(crate) use stated::{Stated, StatedArgument, StatedTask, create, parameters_of};
 
@@ -35,6 +38,17 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Facts that replace guesses.
     pub answers: &'a Answers,
+    /// The right answer in Python, where its owner has it.
+    pub reference: Option<PythonFile<'a>>,
+}
+
+/// A Python file with a function `reference` of the kernel's inputs, dims and scalars, by their names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PythonFile<'a> {
+    /// Name of the file in messages.
+    pub file: &'a str,
+    /// Text of the file.
+    pub text: &'a str,
 }
 
 /// The files of a new task and the guesses in them.
@@ -61,7 +75,8 @@ pub struct Guess {
 ///
 /// # Errors
 /// Each [`Problem`] names the line and the remedy: a file that does not parse, no kernel, several
-/// kernels without a launch order, a launch or a shape that cannot be understood.
+/// kernels without a launch order, a launch or a shape that cannot be understood. A reference in
+/// Python that has no translation is none: the task says why, and `reference.cu` is left to be written.
 pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     let original = source::Source::parse(request.file, request.text)?;
     let expanded_text = expand::expand_macros(request.text);
@@ -73,8 +88,30 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     let plan = launches::find_plan(&mut work, &expanded)?;
     let inputs = shape::find_buffers(&mut work, &expanded, plan)?;
     let baseline = baseline::write(&mut work, &original, &expanded, &inputs)?;
-    let sized = cases::choose(&mut work, &expanded, inputs)?;
-    Ok(task_file::write(work, &sized, &baseline))
+    let mut sized = cases::choose(&mut work, &expanded, inputs)?;
+    let Some(reference) = request.reference else {
+        return Ok(task_file::write(work, &sized, &baseline));
+    };
+    let translation = match python::translate(reference, &sized) {
+        Ok(translation) => Ok(translation),
+        Err(NoTranslation::Unknown(problem)) => Err(problem),
+        Err(NoTranslation::Wrong(problems)) => return Err(problems),
+    };
+    if let Ok(translation) = &translation {
+        let fixed = python::dims_to_fix(translation, &sized);
+        if !fixed.is_empty() {
+            // Cases and bounds follow from what is fixed.
+            let mut answers = request.answers.clone();
+            answers.dims.extend(fixed);
+            return create_task(&Request {
+                answers: &answers,
+                ..request.clone()
+            });
+        }
+        sized.terms = Some(translation.terms.clone());
+    }
+    let task = task_file::write(work, &sized, &baseline);
+    Ok(python::put(task, reference, translation))
 }
 
 /// State shared by the steps of one conversion: the request, and the guesses made so far.

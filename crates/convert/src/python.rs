@@ -18,6 +18,7 @@ mod numpy;
 mod operations;
 mod rearrange;
 mod reduce;
+pub(crate) mod reference;
 mod storage;
 
 use std::collections::BTreeSet;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use convert::init::{Answers, DimAnswer, NewTask, Request, TensorAnswer, create_task};
+use convert::init::{Answers, DimAnswer, NewTask, PythonFile, Request, TensorAnswer, create_task};
 use domain::problem::Problems;
 use domain::task::{Bundle, Role, Task};
 
@@ -12,6 +12,21 @@ fn create(text: &str, answers: &Answers) -> Result<NewTask, Problems> {
         text,
         name: "mine",
         answers,
+        reference: None,
+    })
+}
+
+/// A task of a kernel with its right answer in Python.
+fn create_with(text: &str, python: &str) -> Result<NewTask, Problems> {
+    create_task(&Request {
+        file: "my.cu",
+        text,
+        name: "mine",
+        answers: &Answers::default(),
+        reference: Some(PythonFile {
+            file: "right.py",
+            text: python,
+        }),
     })
 }
 
@@ -213,6 +228,147 @@ fn the_reference_marks_the_one_line_that_is_missing() {
     assert!(new.next.contains(&expected), "{}", new.next);
 }
 
+#[test]
+fn an_answer_in_python_becomes_both_references() {
+    let table = [
+        (
+            include_str!("kernels/rms_norm.cu"),
+            include_str!("kernels/rms_norm.py"),
+            "out = \"hidden\"",
+        ),
+        (
+            include_str!("kernels/rope.cu"),
+            include_str!("kernels/rope.py"),
+            "rotated = \"1\"",
+        ),
+        (
+            include_str!("kernels/gemv_int8.cu"),
+            include_str!("kernels/gemv_int8.py"),
+            "y = \"K\"",
+        ),
+        (
+            include_str!("kernels/depthwise_conv.cu"),
+            include_str!("kernels/depthwise_conv.py"),
+            "out = \"1\"",
+        ),
+        (
+            include_str!("kernels/scan.cu"),
+            include_str!("kernels/scan.py"),
+            "output = \"n\"",
+        ),
+        (
+            include_str!("kernels/add_norm.cu"),
+            include_str!("kernels/add_norm.py"),
+            "y = \"width\"",
+        ),
+    ];
+    for (kernel, python, terms) in table {
+        let plain = load(&create(kernel, &Answers::default()).unwrap());
+        let new = create_with(kernel, python).unwrap_or_else(|problems| panic!("{problems}"));
+        let task = load(&new);
+        let reference = &new.files["reference.cu"];
+        assert!(!reference.contains("#error"), "{reference}\n{}", new.next);
+        assert_eq!(new.files["reference.py"], python);
+        assert!(!new.files.contains_key("check.cu"));
+        assert!(
+            new.files["task.toml"].contains(terms),
+            "{}",
+            new.files["task.toml"]
+        );
+        assert!(new.next.contains("kernelwright task check"), "{}", new.next);
+        // The translation holds for every value of every dim.
+        assert_eq!(task.free_dims, plain.free_dims, "{reference}");
+    }
+}
+
+#[test]
+fn an_output_in_the_place_of_an_input_is_written_after_all_is_read() {
+    let new = create_with(
+        include_str!("kernels/add_norm.cu"),
+        include_str!("kernels/add_norm.py"),
+    )
+    .unwrap();
+    assert_eq!(tensors(&load(&new))[0], "residual: f32[rows, width] inout");
+    let reference = &new.files["reference.cu"];
+    let kernels = reference
+        .lines()
+        .filter(|line| line.starts_with("kernel = "));
+    let last = kernels.last().unwrap();
+    assert_eq!(last, "kernel = \"reference_residual\"", "{reference}");
+    let (_, code) = reference.split_once("void reference_residual(").unwrap();
+    assert!(
+        code.contains("double* residual") && !code.contains("const double* residual"),
+        "{code}"
+    );
+}
+
+#[test]
+fn a_scalar_of_the_kernel_is_an_argument_of_the_reference() {
+    let new = create_with(
+        include_str!("kernels/rms_norm.cu"),
+        include_str!("kernels/rms_norm.py"),
+    )
+    .unwrap();
+    let reference = &new.files["reference.cu"];
+    assert!(
+        reference.contains("float epsilon") && !reference.contains("1e-5"),
+        "{reference}"
+    );
+}
+
+#[test]
+fn a_translation_that_rests_on_a_value_fixes_the_dim() {
+    let python = "def reference(input, n):\n    total = input * 0\n    for k in range(n // 2048):\n        total = total + input\n    return total\n";
+    let new = create_with(include_str!("kernels/scan.cu"), python).unwrap();
+    assert!(
+        load(&new).fixed_dims.contains_key("n"),
+        "{}",
+        new.files["task.toml"]
+    );
+}
+
+#[test]
+fn an_answer_without_a_translation_is_kept_as_the_second_reference() {
+    let python = "import numpy as np\ndef reference(input):\n    return np.sort(input)\n";
+    let new = create_with(include_str!("kernels/scan.cu"), python).unwrap();
+    load(&new);
+    assert!(new.files["reference.cu"].contains("#error"));
+    assert_eq!(new.files["reference.py"], python);
+    assert!(new.next.contains("right.py:3:"), "{}", new.next);
+    assert!(new.next.contains("reference.cu, line "), "{}", new.next);
+}
+
+#[test]
+fn a_wrong_answer_in_python_is_refused_with_its_line() {
+    let table = [
+        (
+            "def answer(input):\n    return input\n",
+            "it defines no function `reference`",
+        ),
+        (
+            "def reference(input:\n    return input\n",
+            "does not parse as Python",
+        ),
+        (
+            "def reference(values):\n    return values\n",
+            "right.py:1:15: the parameter values is no input, dim or scalar of the kernel; those are: input, n",
+        ),
+        (
+            "def reference(input):\n    return {'sums': input}\n",
+            "it returns no array for output",
+        ),
+        (
+            "def reference(input):\n    return input[1:]\n",
+            "it returns output with the shape [(n - 1)], and the kernel writes [n]",
+        ),
+    ];
+    for (python, expected) in table {
+        let refused = create_with(include_str!("kernels/scan.cu"), python);
+        let problems = refused.expect_err(python).to_string();
+        assert!(problems.contains(expected), "{python}\ngave\n{problems}");
+    }
+}
+
 /// The problems of a text, one a line.
 fn refusal(text: &str) -> String {
     create(text, &Answers::default())
@@ -291,6 +447,15 @@ fn answers_about_names_that_do_not_exist_are_refused_with_the_names() {
             .contains("there are f16, bf16")
     );
     assert!(DimAnswer::parse("n=0").is_err() && DimAnswer::parse("n=4:most=5").is_err());
+}
+
+#[test]
+fn no_prefix_of_a_reference_makes_it_panic() {
+    let kernel = include_str!("kernels/depthwise_conv.cu");
+    let python = include_str!("kernels/depthwise_conv.py");
+    for end in 0..python.len() {
+        let _ = create_with(kernel, &python[..end]);
+    }
 }
 
 #[test]

@@ -58,3 +58,63 @@ fn a_file_that_cannot_become_a_task_leaves_nothing_behind() -> Result<()> {
     );
     Ok(())
 }
+
+#[test]
+fn a_kernel_with_its_answer_in_python_is_an_admitted_task_at_once() -> Result<()> {
+    if !has_numpy()? {
+        return Ok(());
+    }
+    let folder = tempfile::tempdir()?;
+    let data = folder.path().join("data").to_string_lossy().into_owned();
+    for name in ["rms_norm", "rope", "depthwise_conv", "add_norm"] {
+        let source = lab::repository()
+            .join("crates/convert/tests/kernels")
+            .join(name);
+        let [kernel, answer] = ["cu", "py"].map(|ending| {
+            let path = source.with_extension(ending);
+            path.to_string_lossy().into_owned()
+        });
+        let task = folder.path().join(name).to_string_lossy().into_owned();
+        let written = lab::kernelwright(&[
+            "task",
+            "init",
+            &kernel,
+            "--reference",
+            &answer,
+            "--to",
+            &task,
+        ])?;
+        ensure!(written.status.success(), "{}", written.stderr);
+        let admitted = lab::kernelwright(&["task", "check", &task, "--data", &data])?;
+        let searched = "the task may be searched";
+        ensure!(
+            admitted.stdout.contains(searched),
+            "{name}: {}{}",
+            admitted.stdout,
+            admitted.stderr
+        );
+        ensure!(
+            admitted.stdout.contains("reference.cu and reference.py"),
+            "{}",
+            admitted.stdout
+        );
+    }
+    Ok(())
+}
+
+/// Returns true if the interpreter of references in Python has `NumPy`. In CI its absence is an error.
+fn has_numpy() -> Result<bool> {
+    let program = std::env::var_os("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
+    let found = std::process::Command::new(&program)
+        .args(["-c", "import numpy"])
+        .output();
+    let found = found.is_ok_and(|output| output.status.success());
+    ensure!(
+        found || std::env::var_os("CI").is_none(),
+        "there is no NumPy: tests/run installs it"
+    );
+    if !found {
+        println!("skipped: there is no NumPy");
+    }
+    Ok(found)
+}

@@ -163,11 +163,11 @@ impl<'s> Reader<'s> {
         };
         let made = create(&stated)?;
         let mut files = made.task.files.clone();
-        let names = stated.dims.keys().cloned().collect::<BTreeSet<_>>();
+        let numbers = emit::dims(stated.dims.keys());
         let written = answer.and_then(|answer| {
             fits(&interpreter.graph, &answer, &made, &constants)?;
             let write = |style| {
-                emit::write(&interpreter.graph, &answer.outputs, &names, style)
+                emit::write(&interpreter.graph, &answer.outputs, &numbers, style)
                     .map_err(|count| format!("it needs {count} kernels, and a plan has at most 16"))
             };
             Ok([write(Style::Reference)?, write(Style::Check)?])

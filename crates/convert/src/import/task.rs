@@ -90,17 +90,18 @@ impl Work<'_> {
         }
         self.fix_dims(&inputs);
         self.leave_out_shapes();
-        let names = self.dims.keys().cloned().collect::<BTreeSet<_>>();
+        let numbers = emit::dims(self.dims.keys());
         let mut files = BTreeMap::new();
         for (style, file) in [
             (Style::Reference, "reference.cu"),
             (Style::Check, "check.cu"),
             (Style::Baseline, "baseline.cu"),
         ] {
-            let text = emit::write(&self.graph, &self.outputs, &names, style).map_err(|count| {
-                let message = format!("it needs {count} kernels, and a plan has at most 16");
-                self.problem(message, "import a part of it")
-            })?;
+            let text =
+                emit::write(&self.graph, &self.outputs, &numbers, style).map_err(|count| {
+                    let message = format!("it needs {count} kernels, and a plan has at most 16");
+                    self.problem(message, "import a part of it")
+                })?;
             files.insert(file.to_owned(), text);
         }
         let mut used = files

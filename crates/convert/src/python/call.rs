@@ -35,6 +35,13 @@ impl<'s> Interpreter<'s> {
         let mut left: BTreeMap<_, _> = arguments.named.into_iter().collect();
         if let Some(parameters) = function.child_by_field_name("parameters") {
             for parameter in named(parameters, true) {
+                if parameter.kind() == "dictionary_splat_pattern"
+                    && let Some(name) = parameter.named_child(0)
+                {
+                    let rest = std::mem::take(&mut left).into_iter().collect();
+                    scope.insert(self.source.of(name).to_owned(), Value::Mapping(rest));
+                    continue;
+                }
                 let default = parameter.child_by_field_name("value");
                 let name = match parameter.kind() {
                     "identifier" => Some(parameter),
@@ -286,6 +293,11 @@ impl<'s> Interpreter<'s> {
             _ if self.is_numpy && path.starts_with("numpy.") => {
                 self.call_numpy(node, &path["numpy.".len()..], arguments)
             }
+            // An array and its tensor have the same elements.
+            (
+                "torch.from_numpy" | "torch.as_tensor" | "torch.tensor",
+                Some(value @ Value::Tensor(_)),
+            ) => Ok(value.clone()),
             // Generators and devices do not change shapes.
             ("torch.Generator", _) => Ok(Value::Path("generator".to_owned())),
             ("torch.device", _) => Ok(Value::None),

@@ -34,14 +34,46 @@ impl Style {
     }
 }
 
+/// A number that a kernel may get as an argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Argument {
+    Dim,
+    /// A scalar of the task, of type `float` or `double`.
+    Scalar {
+        double: bool,
+    },
+}
+
+/// The arguments by name.
+pub(crate) type Arguments = BTreeMap<String, Argument>;
+
+/// The dims as arguments.
+pub(crate) fn dims<'a>(names: impl Iterator<Item = &'a String>) -> Arguments {
+    names.map(|name| (name.clone(), Argument::Dim)).collect()
+}
+
 /// Writes a candidate file. The error is the number of kernels that it would need.
+///
+/// An output that has the name of an input takes that input's place. All that is read of it is computed into
+/// workspaces before it is written. Its elements are `double` in a reference.
 pub(crate) fn write(
     graph: &Graph,
     outputs: &[(String, NodeId)],
-    dims: &BTreeSet<String>,
+    numbers: &Arguments,
     style: Style,
 ) -> Result<String, usize> {
-    let stored = stored_reductions(graph, outputs);
+    let in_place = names_in_place(graph, outputs);
+    let mut outputs = outputs.to_vec();
+    outputs.sort_by_key(|(name, _)| in_place.contains(name));
+    let outputs = &outputs;
+    let mut stored = stored_reductions(graph, outputs);
+    let sources = outputs
+        .iter()
+        .filter(|(name, _)| in_place.contains(name))
+        .map(|(_, node)| source_of(graph, *node));
+    stored.extend(sources);
+    stored.sort_unstable();
+    stored.dedup();
     if stored.len() + outputs.len() > MAX_STEPS {
         return Err(stored.len() + outputs.len());
     }
@@ -66,6 +98,7 @@ pub(crate) fn write(
             fresh: 0,
             scopes: vec![BTreeMap::new()],
             inputs: BTreeMap::new(),
+            in_place: &in_place,
             root: node,
         };
         let body = emitter.kernel(&name, node, is_output);
@@ -105,12 +138,18 @@ pub(crate) fn write(
             };
             workspace(&mut workspaces, &name, dtype, shape, pair);
         }
-        let used = words(&body)
-            .filter(|word| dims.contains(*word))
-            .collect::<BTreeSet<_>>();
-        for dim in used {
-            arguments.push(format!("{{ dim = \"{dim}\", as = \"i64\" }}"));
-            parameters.push(format!("long long {dim}"));
+        let used = words(&body).filter_map(|word| Some((word, numbers.get(word)?)));
+        for (number, kind) in used.collect::<BTreeMap<_, _>>() {
+            let (argument, kind) = match kind {
+                Argument::Dim => (
+                    format!("{{ dim = \"{number}\", as = \"i64\" }}"),
+                    "long long",
+                ),
+                Argument::Scalar { double: true } => (format!("\"{number}\""), "double"),
+                Argument::Scalar { double: false } => (format!("\"{number}\""), "float"),
+            };
+            arguments.push(argument);
+            parameters.push(format!("{kind} {number}"));
         }
         let kernel = format!("{}_{name}", style.prefix());
         let _infallible = writeln!(
@@ -167,6 +206,26 @@ fn workspace(text: &mut String, name: &str, dtype: &str, shape: &[Number], pairs
     );
 }
 
+/// The inputs whose place an output takes.
+fn names_in_place(graph: &Graph, outputs: &[(String, NodeId)]) -> BTreeSet<String> {
+    let inputs = graph.entries.iter().filter_map(|entry| match &entry.node {
+        Node::Input(name) => Some(name),
+        _ => None,
+    });
+    inputs
+        .filter(|name| outputs.iter().any(|(output, _)| output == *name))
+        .cloned()
+        .collect()
+}
+
+/// The node that an output is a copy of.
+fn source_of(graph: &Graph, output: NodeId) -> NodeId {
+    match &graph.entries[output].node {
+        Node::View { source, .. } => *source,
+        _ => output,
+    }
+}
+
 /// The reductions that are computed once and read again: all that are reached, but for outputs that nothing
 /// else uses.
 fn stored_reductions(graph: &Graph, outputs: &[(String, NodeId)]) -> Vec<NodeId> {
@@ -204,6 +263,8 @@ struct Emitter<'g> {
     scopes: Vec<BTreeMap<(NodeId, Vec<String>), usize>>,
     /// Tensors and workspaces that are read, with the type of an element.
     inputs: BTreeMap<String, &'static str>,
+    /// Inputs whose place an output takes.
+    in_place: &'g BTreeSet<String>,
     root: NodeId,
 }
 
@@ -299,9 +360,11 @@ impl Emitter<'_> {
                 }
             }
             (Node::Input(name), _) => {
-                self.inputs.insert(name.clone(), entry.dtype.c_type());
+                let is_wide = self.with_scale() && self.in_place.contains(name);
+                let dtype = if is_wide { Dtype::F64 } else { entry.dtype };
+                self.inputs.insert(name.clone(), dtype.c_type());
                 let element = format!("{name}[{}]", flat(&entry.shape, index));
-                let value = match entry.dtype {
+                let value = match dtype {
                     Dtype::F16 => format!("__half2float({element})"),
                     Dtype::Bf16 => format!("__bfloat162float({element})"),
                     _ => element,

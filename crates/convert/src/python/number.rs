@@ -4,6 +4,11 @@ use std::collections::BTreeSet;
 
 use domain::expr::Expr;
 
+/// Values of dims for which extents are compared: odd ones and an even one, so that rounded quotients differ.
+const PRIMES: [i64; 13] = [101, 2, 89, 53, 19, 97, 31, 7, 83, 43, 61, 11, 73];
+/// The number of comparisons.
+const ROUNDS: usize = 5;
+
 /// A number: its value for the imported shape, and its text over the dims. The text of an integer is an
 /// expression of a plan and of C++; the text of a real is one of C++, of type `double`.
 #[derive(Debug, Clone, PartialEq)]
@@ -66,6 +71,28 @@ impl Number {
         self.names().is_empty()
     }
 
+    /// Returns true if two integers are equal for every value of their dims, as several values show.
+    pub fn is_always(&self, other: &Self) -> bool {
+        if self.text == other.text {
+            return true;
+        }
+        let names = self
+            .names()
+            .union(&other.names())
+            .cloned()
+            .collect::<Vec<_>>();
+        !names.is_empty()
+            && (0..ROUNDS).all(|round| {
+                let values = names.iter().enumerate().map(|(at, name)| {
+                    let value = PRIMES[(at * ROUNDS + round) % PRIMES.len()];
+                    (name.clone(), value)
+                });
+                let values = values.collect();
+                let value = evaluate(&self.text, &values);
+                value.is_some() && value == evaluate(&other.text, &values)
+            })
+    }
+
     fn as_double(&self) -> String {
         if self.whole {
             format!("double({})", self.text)
@@ -98,6 +125,7 @@ impl Number {
         }
         let text = match (operator, whole) {
             ("+", true) if b == 0.0 && other.is_literal() => self.text.clone(),
+            ("+", true) if a == 0.0 && self.is_literal() => other.text.clone(),
             ("-", true) if b == 0.0 && other.is_literal() => self.text.clone(),
             ("-", true) if self.without_term(&other.text).is_some() => self
                 .without_term(&other.text)

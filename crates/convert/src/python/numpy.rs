@@ -5,6 +5,7 @@ use domain::problem::Problem;
 use tree_sitter::Node;
 
 use super::arguments::Arguments;
+use super::graph::NodeId;
 use super::interpret::{Interpreter, Value};
 use super::number::Number;
 
@@ -195,9 +196,71 @@ impl<'s> Interpreter<'s> {
                 let made = self.draw(node, name, &arguments)?;
                 made.ok_or_else(|| self.unknown(node, "an array"))
             }
+            ("pad", Some(Value::Tensor(tensor))) => self.pad(node, tensor, &arguments),
             (_, Some(_)) if FUNCTIONS.contains(&name) => self.operation(node, name, &arguments),
             _ => Err(self.unknown(node, "a function of numpy")),
         }
+    }
+
+    /// Zeros around an array: one width, a pair for all axes, or a pair for each.
+    fn pad(
+        &mut self,
+        node: Node<'s>,
+        x: NodeId,
+        arguments: &Arguments<'s>,
+    ) -> Result<Value<'s>, Problem> {
+        arguments.get(0, "array");
+        let shape = self.graph.shape(x).to_vec();
+        let pair = |value: &Value<'s>| match value {
+            Value::Number(width) => Some((width.clone(), width.clone())),
+            Value::List(pair) => match pair.as_slice() {
+                [Value::Number(before), Value::Number(after)] => {
+                    Some((before.clone(), after.clone()))
+                }
+                _ => None,
+            },
+            _ => None,
+        };
+        let given = arguments.get(1, "pad_width");
+        let widths = given.and_then(|given| match (pair(given), given) {
+            (Some(all), _) => Some(vec![all; shape.len()]),
+            (None, Value::List(pairs)) => pairs.iter().map(pair).collect::<Option<Vec<_>>>(),
+            _ => None,
+        });
+        let is_constant = match arguments.get(2, "mode") {
+            None => true,
+            Some(mode) => *mode == Value::Text("constant".to_owned()),
+        };
+        let Some(widths) = widths.filter(|widths| is_constant && widths.len() == shape.len())
+        else {
+            return Err(self.unknown(node, "a padding"));
+        };
+        if let Some(unread) = arguments.first_unread() {
+            return Err(self.unknown_argument(node, &unread, "pad"));
+        }
+        let (mut padded, mut index, mut guards) = (Vec::new(), Vec::new(), Vec::new());
+        for (axis, (extent, (before, after))) in shape.iter().zip(&widths).enumerate() {
+            let sum = before.combine("+", extent);
+            let whole = sum.clone().and_then(|sum| sum.combine("+", after));
+            let (Some(end), Some(whole)) = (sum, whole) else {
+                return Err(self.unknown(node, "a padding"));
+            };
+            index.push(format!("${axis} - {}", before.text));
+            if whole.text == extent.text {
+                index[axis] = format!("${axis}");
+            } else {
+                guards.push(format!(
+                    "${axis} >= {} && ${axis} < {}",
+                    before.text, end.text
+                ));
+            }
+            padded.push(whole);
+        }
+        if guards.is_empty() {
+            return Ok(Value::Tensor(x));
+        }
+        let guard = (guards.join(" && "), "0");
+        Ok(Value::Tensor(self.graph.guarded(x, padded, index, guard)))
     }
 
     /// A method of an array, or a function of numpy, as PyTorch names it.

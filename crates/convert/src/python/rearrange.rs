@@ -23,7 +23,7 @@ impl<'s> Interpreter<'s> {
             values => values.to_vec(),
         };
         let made = match name {
-            "contiguous" | "clone" | "detach" | "cuda" | "cpu" | "requires_grad_" => {
+            "contiguous" | "clone" | "detach" | "cuda" | "cpu" | "numpy" | "requires_grad_" => {
                 // A device, or a layer's arguments that name no operation.
                 arguments.get_from(1);
                 x

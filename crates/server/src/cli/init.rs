@@ -17,6 +17,11 @@ pub struct InitArgs {
     /// Name of the task. By default the folder's name.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
+    /// Python file with the right answer: a function `reference` of arrays of NumPy or tensors of PyTorch, whose
+    /// parameters have the names of the kernel's. It is written as `reference.cu` and kept as the second
+    /// reference.
+    #[arg(long, value_name = "FILE")]
+    pub reference: Option<PathBuf>,
     /// Type and shape of a tensor, such as `x=f16[R, C]`, or its type alone. May be repeated.
     #[arg(long = "tensor", value_name = "NAME=DTYPE[SHAPE]", value_parser = TensorAnswer::parse)]
     pub tensors: Vec<(String, TensorAnswer)>,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use convert::init::{Answers, NewTask, Request, create_task};
+use convert::init::{Answers, NewTask, PythonFile, Request, create_task};
 use domain::task::{Bundle, Task};
 use serde_json::json;
 
@@ -14,15 +14,11 @@ use crate::cli::InitArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 
 pub(super) fn init(args: &InitArgs) -> Ending {
-    let text = fs::read(&args.file)
-        .with_context(|| format!("read {}", args.file.display()))
-        .map_err(Failure::input)?;
-    let text = String::from_utf8(text).map_err(|_| {
-        Failure::input(anyhow!(
-            "read {}: it is not UTF-8 text",
-            args.file.display()
-        ))
-    })?;
+    let text = read_text(&args.file)?;
+    let python = match &args.reference {
+        Some(path) => Some((path.display().to_string(), read_text(path)?)),
+        None => None,
+    };
     let folder = folder(args)?;
     if folder.exists() {
         let message = "write the task folder {}: it exists; remove it, or name another with --to";
@@ -47,6 +43,9 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         text: &text,
         name: name.as_deref().unwrap_or("task"),
         answers: &answers,
+        reference: python
+            .as_ref()
+            .map(|(file, text)| PythonFile { file, text }),
     })
     .map_err(|problems| Failure::input(anyhow!("make a task of {file}:\n{problems}")))?;
     let bundle = Bundle {
@@ -72,6 +71,13 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         print(&report(&args.file, &folder, &task))?;
     }
     Ok(Outcome::Accepted)
+}
+
+fn read_text(path: &Path) -> Result<String, Failure> {
+    let doing = || format!("read {}", path.display());
+    let bytes = fs::read(path).with_context(doing).map_err(Failure::input)?;
+    String::from_utf8(bytes)
+        .map_err(|_| Failure::input(anyhow!("{}: it is not UTF-8 text", doing())))
 }
 
 fn folder(args: &InitArgs) -> Result<PathBuf, Failure> {

@@ -1,0 +1,5 @@
+import numpy as np
+
+
+def reference(input):
+    return np.cumsum(input)
