@@ -295,6 +295,11 @@ impl Host {
         self.settings.disk_bytes
     }
 
+    /// The processor time of a reference in Python for all inputs of one question, on each of the worker's threads.
+    pub fn python_limit(&self) -> std::time::Duration {
+        self.settings.python_limit
+    }
+
     /// The data folder, as an absolute path.
     pub fn data(&self) -> &Path {
         &self.settings.data

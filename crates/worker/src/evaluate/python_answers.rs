@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use domain::digest::Digest;
 use domain::evaluation::EVALUATOR_VERSION;
@@ -12,9 +11,6 @@ use domain::task::{Role as Direction, Task};
 use super::error::{EvaluateError, storage};
 use super::passes::Pass;
 use super::roles::{Roles, read_answer};
-
-/// Processor time of all calls of one process together, on each of the worker's threads.
-const DEADLINE: Duration = Duration::from_secs(120);
 
 /// A reference in Python with the interpreter that runs it.
 #[derive(Debug)]
@@ -64,17 +60,16 @@ impl Roles<'_> {
             std::fs::create_dir_all(&call.cache).map_err(storage(&call.cache))?;
             job.calls.push(call);
         }
-        let answer = self
-            .host
-            .answer_in_python(&job, DEADLINE, self.cancellation)?;
+        let limit = self.host.python_limit();
+        let answer = self.host.answer_in_python(&job, limit, self.cancellation)?;
         match answer.reply {
             Ok(PythonReply::Answered) => {}
             Ok(PythonReply::Failed { reason }) => return Ok(Err(reason)),
             Err(exit) => {
                 let said = answer.stderr.last_line().unwrap_or_default();
                 return Ok(Err(format!(
-                    "{exit} ({said}); a reference has {} s of processor time on each of the worker's threads for all inputs together: compute with whole arrays instead of loops over elements",
-                    DEADLINE.as_secs()
+                    "{exit} ({said}); a reference has {} s of processor time on each of the worker's threads for all inputs together: compute with whole arrays instead of loops over elements, or raise KERNELWRIGHT_PYTHON_SECONDS",
+                    limit.as_secs()
                 )));
             }
         }

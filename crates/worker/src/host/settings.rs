@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +20,11 @@ const DISK: &str = "KERNELWRIGHT_DISK_GIB";
 /// The limit without that variable, GiB.
 const DISK_GIB: u64 = 7;
 
+/// The variable that limits the time of references in Python, seconds.
+const PYTHON_SECONDS: &str = "KERNELWRIGHT_PYTHON_SECONDS";
+/// The limit without that variable, seconds.
+const USUAL_PYTHON_SECONDS: u64 = 120;
+
 /// The operator's settings of a machine.
 #[derive(Debug, Clone)]
 pub struct Settings {
@@ -34,6 +40,8 @@ pub struct Settings {
     pub nvdisasm: Option<PathBuf>,
     /// The interpreter of references in Python; `None` for `python3` on the search path.
     pub python: Option<PathBuf>,
+    /// The processor time of a reference in Python for all inputs of one question, on each of the worker's threads.
+    pub python_limit: Duration,
     /// NVIDIA's compute-sanitizer; `None` to search for it.
     pub sanitizer: Option<PathBuf>,
     /// The emulated driver's library; `None` to search for it.
@@ -71,7 +79,7 @@ pub struct Prebuilt {
 
 impl Settings {
     /// Reads the settings from the environment: `KERNELWRIGHT_NVRTC`, `KERNELWRIGHT_NVDISASM`,
-    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_PYTHON`, `KERNELWRIGHT_DRIVER`,
+    /// `KERNELWRIGHT_COMPUTE_SANITIZER`, `KERNELWRIGHT_PYTHON`, `KERNELWRIGHT_PYTHON_SECONDS`, `KERNELWRIGHT_DRIVER`,
     /// `KERNELWRIGHT_CACHE`, `KERNELWRIGHT_EMULATE`, `KERNELWRIGHT_SPARES`, `KERNELWRIGHT_WALLS`,
     /// `KERNELWRIGHT_DEVICE_FILES`, `KERNELWRIGHT_DISK_GIB` and `KERNELWRIGHT_CLOCKS`.
     ///
@@ -94,6 +102,7 @@ impl Settings {
             nvrtc: path("KERNELWRIGHT_NVRTC"),
             nvdisasm: path("KERNELWRIGHT_NVDISASM"),
             python: path("KERNELWRIGHT_PYTHON"),
+            python_limit: python_limit(std::env::var_os(PYTHON_SECONDS))?,
             sanitizer: tools::named(Tool::Sanitizer),
             driver: path("KERNELWRIGHT_DRIVER"),
             emulate: std::env::var_os("KERNELWRIGHT_EMULATE").is_some_and(|value| value == "1"),
@@ -115,17 +124,37 @@ impl Settings {
 
 /// Parses the limit on the data folder's size; bytes.
 fn disk_bytes(value: Option<OsString>) -> Result<u64, HostError> {
-    let gib = match value.as_ref().and_then(|value| value.to_str()) {
-        None if value.is_none() => Some(DISK_GIB),
-        Some("") => Some(DISK_GIB),
+    count(DISK, "GiB", DISK_GIB, 1 << 30, value)
+}
+
+/// Parses the limit on the time of references in Python.
+fn python_limit(value: Option<OsString>) -> Result<Duration, HostError> {
+    let seconds = count(PYTHON_SECONDS, "seconds", USUAL_PYTHON_SECONDS, 1, value)?;
+    Ok(Duration::from_secs(seconds))
+}
+
+/// Parses a number from 1 of units, and multiplies it by the size of a unit.
+fn count(
+    name: &'static str,
+    unit: &str,
+    usual: u64,
+    size: u64,
+    value: Option<OsString>,
+) -> Result<u64, HostError> {
+    let number = match value.as_ref().and_then(|value| value.to_str()) {
+        None if value.is_none() => Some(usual),
+        Some("") => Some(usual),
         text => text.and_then(|text| text.parse().ok()),
     };
-    let bytes = gib.and_then(|gib: u64| gib.checked_mul(1 << 30));
-    bytes
-        .filter(|bytes| *bytes > 0)
+    let product = number.and_then(|number: u64| number.checked_mul(size));
+    product
+        .filter(|product| *product > 0)
         .ok_or_else(|| HostError::Setting {
-            name: DISK,
-            reason: format!("{:?} is no number of GiB from 1", value.unwrap_or_default()),
+            name,
+            reason: format!(
+                "{:?} is no number of {unit} from 1",
+                value.unwrap_or_default()
+            ),
         })
 }
 

@@ -94,6 +94,12 @@ impl Lab {
         open_with(|settings| settings.sanitizer = Some(program.to_owned()))
     }
 
+    /// A lab whose references in Python have this much time.
+    pub fn with_python_limit(limit: Duration) -> Option<Self> {
+        lab()?;
+        open_with(|settings| settings.python_limit = limit)
+    }
+
     pub fn request(task: &str, file: &str, source: String) -> EvaluationRequest {
         let mut bundle = BTreeMap::new();
         for name in ["task.toml", "reference.cu", "check.cu", "baseline.cu"] {

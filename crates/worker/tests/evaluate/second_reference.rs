@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::time::Duration;
 
 use domain::admission::{Admission, AdmissionRule};
 
@@ -10,19 +11,26 @@ use crate::lab::{Lab, lab};
 
 /// A lab on a machine with `NumPy`; none, with a message, where it is missing. In CI that is an error.
 fn lab_with_numpy() -> Option<Lab> {
+    has_module("numpy").then(lab).flatten()
+}
+
+/// Returns true if the interpreter has a module. In CI the absence of `NumPy` is an error.
+fn has_module(name: &str) -> bool {
     let program = std::env::var_os("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
     #[expect(clippy::disallowed_methods, reason = "a question about this machine")]
-    let found = Command::new(&program).args(["-c", "import numpy"]).output();
+    let found = Command::new(&program)
+        .args(["-c", &format!("import {name}")])
+        .output();
     if found.is_ok_and(|output| output.status.success()) {
-        return lab();
+        return true;
     }
+    let program = Path::new(&program).display();
     assert!(
-        std::env::var_os("CI").is_none(),
-        "{} has no NumPy: tests/run installs it",
-        Path::new(&program).display()
+        name != "numpy" || std::env::var_os("CI").is_none(),
+        "{program} has no NumPy: tests/run installs it"
     );
-    println!("skipped: {} has no NumPy", Path::new(&program).display());
-    None
+    println!("skipped: {program} has no {name}");
+    false
 }
 
 /// Admits the product of matrices with a text in place of `check.cu`.
@@ -130,4 +138,36 @@ fn each_defect_is_named_with_its_remedy() {
         assert_eq!(rule, AdmissionRule::Compiles, "{source}: {explanation}");
         assert!(explanation.contains(expected), "{source}: {explanation}");
     }
+}
+
+#[test]
+fn a_reference_that_does_not_end_is_stopped_and_told_what_to_do() {
+    if !has_module("numpy") {
+        return;
+    }
+    let Some(lab) = Lab::with_python_limit(Duration::from_secs(1)) else {
+        return;
+    };
+    let (rule, explanation) = refusal(&admit_with(
+        &lab,
+        "def reference(a, b):\n    while True:\n        a = a * 1.0\n",
+    ));
+    assert_eq!(rule, AdmissionRule::Compiles, "{explanation}");
+    assert!(
+        explanation.contains("raise KERNELWRIGHT_PYTHON_SECONDS"),
+        "{explanation}"
+    );
+}
+
+#[test]
+fn tensors_of_pytorch_are_answers_too() {
+    if !has_module("torch") {
+        return;
+    }
+    let Some(lab) = lab() else { return };
+    let admission = admit_with(
+        &lab,
+        "import torch\n\ndef reference(a, b):\n    return torch.from_numpy(a) @ torch.from_numpy(b)\n",
+    );
+    assert!(admission.admitted(), "{:?}", admission.results);
 }
