@@ -29,9 +29,16 @@ use repository::{Change, File, Tip};
 /// The wait before a revert that the repository refused is tried again.
 const RETRY_REVERT: TimeDelta = TimeDelta::seconds(60);
 
-/// The folders of branches for winners of a task, for measured and for modelled times.
+/// The folders of the branches for winners, for measured and for modelled times.
+const ROOTS: [&str; 2] = ["kernelwright", "kernelwright-modelled"];
+
 fn namespaces(task: &str) -> [String; 2] {
-    ["kernelwright", "kernelwright-modelled"].map(|root| format!("{root}/{task}/"))
+    ROOTS.map(|root| format!("{root}/{task}/"))
+}
+
+/// Returns true for the branch of a winner whose times are modelled.
+pub fn is_modelled_branch(branch: &str) -> bool {
+    branch.split('/').next() == Some(ROOTS[1])
 }
 
 /// The branch of a run's winner. Modelled times never share a namespace with measured ones.

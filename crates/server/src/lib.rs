@@ -24,6 +24,7 @@ pub mod models;
 pub mod outcome;
 pub mod profile;
 pub mod progress;
+pub mod pull_request;
 pub mod report;
 pub mod run_export;
 pub mod score;

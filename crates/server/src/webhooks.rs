@@ -7,15 +7,18 @@
 mod issue;
 pub mod settings;
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use chrono::{DateTime, TimeDelta, Utc};
-use domain::api::WebhookBody;
+use domain::api::{WebhookBody, WebhookData};
 use domain::causes::with_causes;
 use engine::Clock;
+use engine::promote::branch::BranchError;
+use engine::promote::is_modelled_branch;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use reqwest::header::{CONTENT_TYPE, USER_AGENT};
 use reqwest::redirect::Policy;
@@ -26,8 +29,9 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::git_host::{GitHost, Issue};
+use crate::pull_request::{self, PullRequestError};
 
-pub use settings::{Endpoint, SettingsError, SigningSecret, Target};
+pub use settings::{Endpoint, Proposals, SettingsError, SigningSecret, Target};
 
 /// The longest time that one attempt may take, unless an endpoint says otherwise.
 pub const TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,6 +68,7 @@ pub fn deliver(
                 secret,
             },
             Target::Issue(host) => Sender::Issue(host),
+            Target::PullRequest(proposals) => Sender::PullRequest(proposals),
         };
         let delivery = Delivery {
             name: endpoint.name,
@@ -90,6 +95,7 @@ enum Sender {
         secret: SigningSecret,
     },
     Issue(Arc<GitHost>),
+    PullRequest(Arc<Proposals>),
 }
 
 impl Delivery {
@@ -142,6 +148,7 @@ impl Delivery {
         let sent = match &self.sender {
             Sender::Post { http, url, secret } => self.post(due, http, url, secret).await,
             Sender::Issue(host) => open_issue(host, due).await,
+            Sender::PullRequest(proposals) => propose(proposals, due).await,
         };
         let (error, gone) = match sent {
             Ok(()) => {
@@ -205,12 +212,45 @@ impl Delivery {
     }
 }
 
+/// Opens a pull request for the winner of an event, if it was committed to the repository. A pull request that an
+/// earlier attempt opened is found again.
+async fn propose(proposals: &Proposals, due: &DueWebhook) -> Result<(), (String, bool)> {
+    let promotion = match read_event(due)?.data {
+        WebhookData::Run { run } => run.promotion,
+        WebhookData::Budget { .. } | WebhookData::Device { .. } => None,
+    };
+    let route = &proposals.route;
+    let here = |name: &str| Path::new(name).canonicalize().ok() == Some(route.repository.clone());
+    let Some(promotion) = promotion.filter(|promotion| here(&promotion.repository)) else {
+        return Ok(());
+    };
+    let branch = &promotion.branch;
+    if is_modelled_branch(branch) && !proposals.modelled {
+        tracing::info!("proposed no {branch}: its times are modelled");
+        return Ok(());
+    }
+    let failed = |error: PullRequestError| (with_causes(&error), false);
+    let winner = match pull_request::read(route, branch).await {
+        Ok(winner) => winner,
+        // It was merged, or taken back.
+        Err(PullRequestError::Branch(BranchError::NoChange { .. })) => return Ok(()),
+        Err(error) => return Err(failed(error)),
+    };
+    let opened = pull_request::open(&proposals.host, route, branch, &winner);
+    let opened = opened.await.map_err(failed)?;
+    tracing::info!(event = %due.event, "proposed {branch}: {}", opened.url);
+    Ok(())
+}
+
+/// The content of an event. One that does not parse would never do.
+fn read_event(due: &DueWebhook) -> Result<WebhookBody, (String, bool)> {
+    serde_json::from_str(&due.body).map_err(|error| (format!("read the event: {error}"), true))
+}
+
 /// Opens the issue of an event. After an attempt whose answer was lost it looks for that issue first.
 async fn open_issue(host: &GitHost, due: &DueWebhook) -> Result<(), (String, bool)> {
     let failed = |error: &(dyn std::error::Error + 'static)| (with_causes(error), false);
-    // The text of a body that does not parse would never do.
-    let body: WebhookBody = serde_json::from_str(&due.body)
-        .map_err(|error| (format!("read the event: {error}"), true))?;
+    let body = read_event(due)?;
     let mark = format!("<!-- kernelwright {} -->", due.event);
     if due.attempts > 0 {
         let known = host

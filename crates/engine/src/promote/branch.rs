@@ -121,10 +121,7 @@ pub fn read(
     if !trailers.contains_key(CANDIDATE) {
         return Err(BranchError::NoWinner(branch.to_owned()));
     }
-    let remote_url = match opened.find_remote(remote) {
-        Ok(found) => found.url().unwrap_or_default().to_owned(),
-        Err(_) => return Err(BranchError::NoRemote(remote.to_owned())),
-    };
+    let remote_url = address_of(&opened, remote)?;
     let base = match base {
         Some(base) => base.to_owned(),
         None => default_branch(&opened, remote)?,
@@ -149,6 +146,21 @@ pub fn read(
         base,
         remote_url,
     })
+}
+
+/// Reads the address of a repository's remote, as it is configured.
+///
+/// # Errors
+/// [`BranchError::Repository`] or [`BranchError::NoRemote`].
+pub fn remote_address(repository: &Path, remote: &str) -> Result<String, BranchError> {
+    address_of(&open(RepositoryPath(repository), false)?, remote)
+}
+
+fn address_of(repository: &Repository, remote: &str) -> Result<String, BranchError> {
+    match repository.find_remote(remote) {
+        Ok(found) => Ok(found.url().unwrap_or_default().to_owned()),
+        Err(_) => Err(BranchError::NoRemote(remote.to_owned())),
+    }
 }
 
 fn tip<'r>(

@@ -1,7 +1,7 @@
-//! The webhooks file: endpoints with their secrets and the kinds of events that each gets, and projects in which
-//! events become issues.
+//! The webhooks file: endpoints with their secrets and the kinds of events that each gets, projects in which events
+//! become issues, and repositories whose winners become pull requests.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,12 +12,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::api::WebhookKind;
 use domain::causes::with_causes;
+use engine::promote::branch;
 use reqwest::{Certificate, Client, Url};
 use serde::Deserialize;
 
 use crate::credentials::{CredentialError, read_private};
 use crate::git_host::{GitHost, HostError, HostKind, Project, ProjectOptions};
 use crate::http::guard;
+use crate::pull_request::Route;
 
 /// Name of the file in the data folder.
 pub const NAME: &str = "webhooks.toml";
@@ -119,6 +121,19 @@ pub enum Target {
     },
     /// An issue in a project of a git host.
     Issue(Arc<GitHost>),
+    /// A pull request for a winner in one repository.
+    PullRequest(Arc<Proposals>),
+}
+
+/// Pull requests for the winners of one repository.
+#[derive(Debug)]
+pub struct Proposals {
+    /// The host of the repository.
+    pub host: GitHost,
+    /// The repository.
+    pub route: Route,
+    /// True if winners with modelled times are proposed, too.
+    pub modelled: bool,
 }
 
 impl fmt::Debug for Endpoint {
@@ -134,6 +149,31 @@ struct File {
     endpoints: BTreeMap<String, EndpointKeys>,
     #[serde(default)]
     issues: BTreeMap<String, IssueKeys>,
+    #[serde(default)]
+    pull_requests: BTreeMap<String, PullRequestKeys>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PullRequestKeys {
+    /// The folder of the repository that runs promote to.
+    repository: PathBuf,
+    #[serde(default = "origin")]
+    remote: String,
+    base: Option<String>,
+    /// The project's address; the remote's by default.
+    project: Option<String>,
+    token_file: Option<PathBuf>,
+    token_env: Option<String>,
+    host: Option<HostKind>,
+    api: Option<String>,
+    #[serde(default)]
+    modelled: bool,
+    ca: Option<PathBuf>,
+}
+
+fn origin() -> String {
+    "origin".to_owned()
 }
 
 #[derive(Deserialize)]
@@ -179,19 +219,23 @@ pub fn read(named: Option<&Path>, data: &Path) -> Result<Vec<Endpoint>, Settings
         path: path.to_owned(),
         source: Box::new(source),
     })?;
-    if let Some(name) = file
-        .issues
-        .keys()
-        .find(|name| file.endpoints.contains_key(*name))
-    {
-        let section = Section { path, name };
-        return Err(section.wrong("an [issues] has this name too; give one of the two another"));
+    let mut names = BTreeSet::new();
+    let all = file.endpoints.keys().chain(file.issues.keys());
+    for name in all.chain(file.pull_requests.keys()) {
+        if !names.insert(name) {
+            let section = Section { path, name };
+            return Err(
+                section.wrong("another entry has this name too; give one of the two another")
+            );
+        }
     }
     let endpoints = file.endpoints.into_iter();
     let endpoints = endpoints.map(|(name, keys)| endpoint(path, name, keys));
     let issues = file.issues.into_iter();
     let issues = issues.map(|(name, keys)| project(path, name, keys));
-    endpoints.chain(issues).collect()
+    let proposals = file.pull_requests.into_iter();
+    let proposals = proposals.map(|(name, keys)| proposals_of(path, name, keys));
+    endpoints.chain(issues).chain(proposals).collect()
 }
 
 /// A named part of the file, for errors and for the files that it names.
@@ -244,6 +288,22 @@ impl Section<'_> {
         }
     }
 
+    /// The client of a project.
+    fn host(
+        &self,
+        address: &str,
+        options: &ProjectOptions,
+        (file, variable): (Option<&Path>, Option<&str>),
+        ca: Option<&Path>,
+    ) -> Result<GitHost, SettingsError> {
+        let wrong = |error: HostError| self.wrong(&with_causes(&error));
+        let keys = ["token_file", "token_env"];
+        let token = self.secret("the host's token file", keys, file, variable)?;
+        let project = Project::find(address, options).map_err(wrong)?;
+        let authority = self.authority(ca)?;
+        GitHost::new(project, token.trim(), authority.as_deref()).map_err(wrong)
+    }
+
     fn authority(&self, ca: Option<&Path>) -> Result<Option<Vec<u8>>, SettingsError> {
         let Some(file) = ca else {
             return Ok(None);
@@ -269,28 +329,60 @@ impl Section<'_> {
 /// taken back.
 fn project(path: &Path, name: String, keys: IssueKeys) -> Result<Endpoint, SettingsError> {
     let section = Section { path, name: &name };
-    let wrong = |error: HostError| section.wrong(&with_causes(&error));
-    let token_keys = ["token_file", "token_env"];
-    let file = keys.token_file.as_deref();
-    let token = section.secret(
-        "the host's token file",
-        token_keys,
-        file,
-        keys.token_env.as_deref(),
-    )?;
     let options = ProjectOptions {
         kind: keys.host,
         api: keys.api,
         path: None,
     };
-    let found = Project::find(&keys.project, &options).map_err(wrong)?;
-    let authority = section.authority(keys.ca.as_deref())?;
-    let host = GitHost::new(found, token.trim(), authority.as_deref()).map_err(wrong)?;
+    let token = (keys.token_file.as_deref(), keys.token_env.as_deref());
+    let host = section.host(&keys.project, &options, token, keys.ca.as_deref())?;
     Ok(Endpoint {
         target: Target::Issue(Arc::new(host)),
         kinds: keys
             .events
             .unwrap_or_else(|| vec![WebhookKind::WinnerReverted]),
+        name,
+    })
+}
+
+/// A repository whose promoted winners become pull requests.
+fn proposals_of(
+    path: &Path,
+    name: String,
+    keys: PullRequestKeys,
+) -> Result<Endpoint, SettingsError> {
+    let section = Section { path, name: &name };
+    let repository = section.folder().join(&keys.repository);
+    let repository = repository.canonicalize().map_err(|error| {
+        let repository = repository.display();
+        section.wrong(&format!(
+            "its repository {repository} cannot be found: {error}"
+        ))
+    })?;
+    let address = match &keys.project {
+        Some(address) => address.clone(),
+        None => branch::remote_address(&repository, &keys.remote)
+            .map_err(|error| section.wrong(&with_causes(&error)))?,
+    };
+    let options = ProjectOptions {
+        kind: keys.host,
+        api: keys.api,
+        path: None,
+    };
+    let token = (keys.token_file.as_deref(), keys.token_env.as_deref());
+    let host = section.host(&address, &options, token, keys.ca.as_deref())?;
+    let proposals = Proposals {
+        host,
+        route: Route {
+            repository,
+            remote: keys.remote,
+            base: keys.base,
+        },
+        modelled: keys.modelled,
+    };
+    Ok(Endpoint {
+        target: Target::PullRequest(Arc::new(proposals)),
+        kinds: vec![WebhookKind::WinnerPromoted],
         name,
     })
 }

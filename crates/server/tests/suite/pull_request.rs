@@ -18,7 +18,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
-const BRANCH: &str = "kernelwright/row-norm/0123456789ab";
+pub const BRANCH: &str = "kernelwright/row-norm/0123456789ab";
 const TOKEN: &str = "the-hosts-token";
 
 /// The kinds of hosts with the paths of their APIs and of the project's pull requests.
@@ -33,10 +33,10 @@ const KINDS: [(&str, &str, &str); 3] = [
 ];
 
 /// A folder with a bare repository `origin.git` and a clone `mine` that has a winner's branch.
-struct Folder(TempDir);
+pub struct Folder(TempDir);
 
 impl Folder {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
         folder.git(
             ".",
@@ -72,11 +72,11 @@ impl Folder {
         folder
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub fn write(&self, name: &str, text: &str) {
         std::fs::write(self.path(name), text).unwrap();
     }
 
@@ -108,7 +108,7 @@ impl Folder {
         command.output().unwrap()
     }
 
-    fn git(&self, folder: &str, arguments: &[&str]) -> String {
+    pub fn git(&self, folder: &str, arguments: &[&str]) -> String {
         let output = self.program("git", folder, arguments);
         assert!(output.status.success(), "git {arguments:?}: {output:?}");
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
@@ -148,10 +148,10 @@ fn error(output: &Output, code: i32) -> String {
 }
 
 /// A host with one project. It stops when it is dropped.
-struct Host {
+pub struct Host {
     kind: &'static str,
     api: &'static str,
-    address: String,
+    pub address: String,
     state: Shared,
     _runtime: Runtime,
 }
@@ -166,7 +166,7 @@ struct Shared {
 }
 
 impl Host {
-    fn start(folder: &Folder, kind: &'static str) -> Self {
+    pub fn start(folder: &Folder, kind: &'static str) -> Self {
         let (kind, api, path) = *KINDS.iter().find(|(name, ..)| *name == kind).unwrap();
         let state = Shared {
             kind,
@@ -189,7 +189,7 @@ impl Host {
         }
     }
 
-    fn opened(&self) -> Vec<Value> {
+    pub fn opened(&self) -> Vec<Value> {
         self.state.opened.lock().unwrap().clone()
     }
 }

@@ -1,6 +1,7 @@
 //! Events delivered to an HTTP server on this machine that is down, fails, hangs and redirects first.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::os::unix::fs::symlink;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -13,11 +14,14 @@ use domain::api::{PromotionState, WebhookBody, WebhookData, WebhookDelivery, Web
 use domain::id::RunId;
 use serde_json::{Value, json};
 use server::git_host::{GitHost, HostKind, Project, ProjectOptions};
-use server::webhooks::{Endpoint, SigningSecret, Target, deliver, sign};
+use server::webhooks::{Endpoint, SigningSecret, Target, deliver, settings, sign};
+use store::Committed;
 use tokio::net::TcpListener;
+use tokio::runtime::Runtime;
 use tokio_util::sync::CancellationToken;
 
 use super::service::Service;
+use crate::pull_request::{BRANCH, Folder, Host};
 
 const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const PATH: &str = "/hook?key=of-the-address";
@@ -333,4 +337,87 @@ async fn a_winner_that_was_taken_back_becomes_one_issue() {
     assert_eq!(later, "run.paused of a run for scale");
     closing.cancel();
     task.await.unwrap();
+}
+
+/// Promotes a winner to a branch, in the repository `mine` of a folder or in another, while the service proposes
+/// winners of the former.
+async fn promote(folder: &Folder, host: &Host, branch: &str, is_there: bool) {
+    let (service, run, worker) = Service::running().await;
+    let winner = service.submit(run, "fast", 64).await.id;
+    service.judge(worker, 50.0).await;
+    folder.write(
+        "webhooks.toml",
+        &format!(
+            "[pull_requests.kernels]\nrepository = \"mine\"\ntoken_file = \"token\"\n\
+             project = \"https://git.example/team/kernels\"\nhost = \"gitea\"\napi = \"{}/api/v1\"\n",
+            host.address
+        ),
+    );
+    let file = folder.path("webhooks.toml");
+    let mut endpoints = settings::read(Some(&file), &folder.path(".")).unwrap();
+    let endpoint = endpoints.remove(0);
+    let store = service.engine.store().clone();
+    let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
+    let now = service.engine.now();
+    store.subscribe_webhooks(&kinds, now).await.unwrap();
+    let closing = CancellationToken::new();
+    let task = deliver(
+        endpoint,
+        store.clone(),
+        service.clock.clone(),
+        closing.clone(),
+    );
+    let promotion = store
+        .begin_promotion(run, winner, branch, now)
+        .await
+        .unwrap();
+    if is_there {
+        symlink(folder.path("mine"), &promotion.repository).unwrap();
+    }
+    let committed = Committed {
+        commit: "c0ffee".to_owned(),
+        speedup: 2.5,
+        device_uuid: Some("GPU-1".to_owned()),
+    };
+    store
+        .commit_promotion(run, promotion.id, &committed, now)
+        .await
+        .unwrap();
+    until(&service, |events| events.is_empty()).await;
+    closing.cancel();
+    task.await.unwrap();
+}
+
+#[test]
+fn a_promoted_winner_is_pushed_and_proposed_once() {
+    let folder = Folder::new();
+    let host = Host::start(&folder, "gitea");
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(promote(&folder, &host, BRANCH, true));
+    let opened = host.opened();
+    let [request] = opened.as_slice() else {
+        panic!("{opened:?}");
+    };
+    assert_eq!(request["title"], "row-norm: one warp per row | @team");
+    assert_eq!(
+        (&request["head"], &request["base"]),
+        (&json!(BRANCH), &json!("main"))
+    );
+    let tip = folder.git("mine", &["rev-parse", BRANCH]);
+    assert_eq!(folder.git("origin.git", &["rev-parse", BRANCH]), tip);
+    runtime.block_on(promote(&folder, &host, BRANCH, true));
+    assert_eq!(host.opened().len(), 1, "the open one is found again");
+}
+
+#[test]
+fn winners_elsewhere_and_winners_with_modelled_times_are_not_proposed() {
+    let folder = Folder::new();
+    let host = Host::start(&folder, "gitea");
+    let runtime = Runtime::new().unwrap();
+    runtime.block_on(promote(&folder, &host, BRANCH, false));
+    let modelled = "kernelwright-modelled/row-norm/0123456789ab";
+    folder.git("mine", &["branch", modelled, BRANCH]);
+    runtime.block_on(promote(&folder, &host, modelled, true));
+    assert_eq!(host.opened(), Vec::<Value>::new());
+    assert_eq!(folder.git("origin.git", &["branch", "--list"]), "* main");
 }
