@@ -353,7 +353,7 @@ impl TaskBrief {
                     gates: gates(&phase.gates),
                 })
                 .collect(),
-            regions: regions(&task.baseline),
+            regions: regions(task.baseline.text()),
         }
     }
 }
@@ -440,5 +440,16 @@ fn meaning(subject: GateSubject) -> &'static str {
         GateSubject::Registers => "per thread",
         GateSubject::SpillBytes => "registers spilled to memory",
         GateSubject::StaticSharedBytes => "static shared memory of a block",
+        GateSubject::TensorPercent => "time that the tensor cores work, percent of the launches'",
+        GateSubject::SmPercent => {
+            "time that the multiprocessors' busiest unit works, percent of the launches'"
+        }
+        GateSubject::L2Percent => {
+            "time that the second level cache moves bytes, percent of the launches'"
+        }
+        GateSubject::DramPercent => "time that device memory moves bytes, percent of the launches'",
+        GateSubject::BankConflictPercent => {
+            "passes of shared memory that bank conflicts add, percent of all"
+        }
     }
 }

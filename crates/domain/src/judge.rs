@@ -21,7 +21,7 @@ pub use execution::{
     ExecutionContext, RepeatVariation, can_kernel_cause, judge_execution, judge_proven_findings,
     judge_repeat, judge_spread, unravel_index,
 };
-pub use gates::{CaseBlocks, evaluate_gates, judge_gates};
+pub use gates::{GateFacts, evaluate_gates, judge_gates};
 pub use image::judge_image;
 pub use output::{ComparedOutput, is_within_tolerance, judge_dependence, judge_outputs};
 

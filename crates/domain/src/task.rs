@@ -322,6 +322,16 @@ impl GateSubject {
 }
 
 /// The consequence of breaking a soft gate.
+    /// The time that the tensor cores work, percent of the launches' time.
+    TensorPercent,
+    /// The time that the busiest unit of the multiprocessors works, percent of the launches' time.
+    SmPercent,
+    /// The time that the second level cache moves bytes, percent of the launches' time.
+    L2Percent,
+    /// The time that device memory moves bytes, percent of the launches' time.
+    DramPercent,
+    /// Passes of shared memory that bank conflicts add, percent of all passes.
+    BankConflictPercent,
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforce {
@@ -332,6 +342,11 @@ pub enum Enforce {
     /// Shown.
     Advise,
 }
+            Self::TensorPercent => "tensor_percent",
+            Self::SmPercent => "sm_percent",
+            Self::L2Percent => "l2_percent",
+            Self::DramPercent => "dram_percent",
+            Self::BankConflictPercent => "bank_conflict_percent",
 
 /// A phase of the playbook.
 #[derive(Debug, Clone, PartialEq)]

@@ -154,6 +154,11 @@ pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<Lau
                 .modelled_warm
                 .as_ref()
                 .map(|time| modelled(&report.kernel, time)),
+            modelled_terms: report
+                .modelled
+                .as_ref()
+                .map(|time| time.terms.clone())
+                .unwrap_or_default(),
             counters: counters(&report.counters),
         })
         .collect()
@@ -170,6 +175,7 @@ pub fn accepted(launched: &[ResolvedLaunch]) -> Vec<LaunchFacts> {
             shared_bytes: launch.shared_bytes,
             modelled: None,
             modelled_warm: None,
+            modelled_terms: BTreeMap::new(),
             counters: BTreeMap::new(),
         })
         .collect()

@@ -1,5 +1,7 @@
 //! Soft gates: measured values compared with the task's limits.
 
+use std::collections::BTreeMap;
+
 use super::may_reject;
 use crate::device::Limits;
 use crate::evaluation::{EvaluationStage, GateOutcome};
@@ -11,11 +13,40 @@ use crate::verdict::Verdict;
 /// The counter of a launch's blocks that share its memory traffic.
 const WORKING_BLOCKS: &str = "working_blocks";
 
-/// The blocks of one case's launches, as far as they are known.
+/// The counters of passes of shared memory, and of the passes without bank conflicts.
+const SHARED_PASSES: [&str; 2] = ["shared.wavefronts", "shared.wavefronts_ideal"];
+
+/// Resources whose busy time gates limit, with the terms of the time model that are theirs. Of several the largest
+/// counts, because units of a multiprocessor work side by side.
+const RESOURCES: [(GateSubject, &[&str]); 4] = [
+    (GateSubject::TensorPercent, &["tensor"]),
+    (
+        GateSubject::SmPercent,
+        &[
+            "issue",
+            "fp32",
+            "fp16",
+            "fp64",
+            "integer",
+            "special",
+            "conversion",
+            "load_store",
+            "tensor",
+            "shared_wavefronts",
+            "l1_sectors",
+        ],
+    ),
+    (GateSubject::L2Percent, &["l2_bytes"]),
+    (GateSubject::DramPercent, &["dram_bytes"]),
+];
+
+/// The facts of one case's launches that gates limit, as far as they are known.
 #[derive(Debug, Clone, PartialEq)]
-pub struct CaseBlocks<'a> {
+pub struct GateFacts<'a> {
     case: &'a str,
     blocks: Blocks,
+    /// Percentages by subject; empty before anything ran, and on a device without counters.
+    percent: BTreeMap<GateSubject, f64>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -26,8 +57,8 @@ enum Blocks {
     Executed(u64),
 }
 
-impl<'a> CaseBlocks<'a> {
-    /// The blocks of a plan, before it runs; none for a plan without a launch.
+impl<'a> GateFacts<'a> {
+    /// The facts of a plan, before it runs; none for a plan without a launch.
     pub fn planned(case: &'a str, plan: &ResolvedPlan) -> Option<Self> {
         let blocks = || {
             plan.steps.iter().filter_map(|step| match step {
@@ -41,10 +72,11 @@ impl<'a> CaseBlocks<'a> {
                 fewest: blocks().min()?,
                 most: blocks().max()?,
             },
+            percent: BTreeMap::new(),
         })
     }
 
-    /// The blocks of an execution: the largest number of blocks such that launches of at least as
+    /// The facts of an execution. Its blocks are the largest number such that launches of at least as
     /// many do more than half of the work, which is the time beyond that of an empty launch.
     ///
     /// Blocks without a share of the launch's memory traffic do not count, where the device tells how
@@ -75,12 +107,13 @@ impl<'a> CaseBlocks<'a> {
         Some(Self {
             case,
             blocks: Blocks::Executed(working.map_or(fewest, |&(blocks, _)| blocks)),
+            percent: percentages(launches),
         })
     }
 
-    /// The value that a gate limits, per multiprocessor; none if it depends on which launch does
+    /// The blocks that a gate limits, per multiprocessor; none if it depends on which launch does
     /// the work.
-    fn found(&self, gate: &Gate, limits: &Limits) -> Option<f64> {
+    fn blocks_per_sm(&self, gate: &Gate, limits: &Limits) -> Option<f64> {
         #[expect(clippy::cast_precision_loss, reason = "a ratio to show and compare")]
         let ratio = |blocks: u64| blocks as f64 / f64::from(limits.sm_count.max(1));
         match self.blocks {
@@ -100,14 +133,49 @@ impl<'a> CaseBlocks<'a> {
     }
 }
 
+/// The busy times of resources over the time of all launches, and the share of passes that conflicts add, as far as
+/// the device tells them of every launch.
+fn percentages(launches: &[LaunchFacts]) -> BTreeMap<GateSubject, f64> {
+    let mut found = BTreeMap::new();
+    let times = launches
+        .iter()
+        .map(|launch| Some(launch.modelled.as_ref()?.us));
+    let total = times.sum::<Option<f64>>().filter(|total| *total > 0.0);
+    let has_terms = launches
+        .iter()
+        .all(|launch| !launch.modelled_terms.is_empty());
+    if let Some(total) = total.filter(|_| has_terms) {
+        for (subject, terms) in RESOURCES {
+            let of_launch = |launch: &LaunchFacts| {
+                let times = terms
+                    .iter()
+                    .filter_map(|term| launch.modelled_terms.get(*term));
+                times.copied().fold(0.0, f64::max)
+            };
+            let busy = launches.iter().map(of_launch).sum::<f64>();
+            found.insert(subject, 100.0 * busy / total);
+        }
+    }
+    let passes = SHARED_PASSES.map(|name| {
+        let counts = launches.iter().map(|launch| launch.counters.get(name));
+        counts.map(Option::<&u64>::copied).sum::<Option<u64>>()
+    });
+    if let [Some(all), Some(ideal)] = passes {
+        #[expect(clippy::cast_precision_loss, reason = "a ratio to show and compare")]
+        let share = all.saturating_sub(ideal) as f64 / all.max(1) as f64;
+        found.insert(GateSubject::BankConflictPercent, 100.0 * share);
+    }
+    found
+}
+
 /// Every soft gate that the facts can decide, the task's own first, then each phase's.
 ///
 /// `launches` has an entry for each score case; before anything ran, a gate on blocks is left
-/// out where its outcome depends on which launch does the work. `kernels` is empty before the
-/// compilation, and gates on resources are then left out.
+/// out where its outcome depends on which launch does the work, and gates on counters are left out.
+/// `kernels` is empty before the compilation, and gates on resources are then left out.
 pub fn evaluate_gates(
     task: &Task,
-    launches: &[CaseBlocks<'_>],
+    launches: &[GateFacts<'_>],
     kernels: &[KernelResources],
     limits: &Limits,
 ) -> Vec<GateOutcome> {
@@ -164,7 +232,7 @@ fn meets(gate: &Gate, found: f64) -> bool {
 /// The values found of a subject: per score case, or one.
 fn findings<'a>(
     gate: &Gate,
-    launches: &[CaseBlocks<'a>],
+    launches: &[GateFacts<'a>],
     kernels: &[KernelResources],
     limits: &Limits,
 ) -> Vec<(Option<&'a str>, f64)> {
@@ -173,7 +241,15 @@ fn findings<'a>(
     match gate.subject {
         GateSubject::CtasPerSm => launches
             .iter()
-            .filter_map(|launches| Some((Some(launches.case), launches.found(gate, limits)?)))
+            .filter_map(|facts| Some((Some(facts.case), facts.blocks_per_sm(gate, limits)?)))
+            .collect(),
+        GateSubject::TensorPercent
+        | GateSubject::SmPercent
+        | GateSubject::L2Percent
+        | GateSubject::DramPercent
+        | GateSubject::BankConflictPercent => launches
+            .iter()
+            .filter_map(|facts| Some((Some(facts.case), *facts.percent.get(&gate.subject)?)))
             .collect(),
         GateSubject::Registers => once(largest(|kernel| kernel.registers)),
         GateSubject::StaticSharedBytes => once(largest(|kernel| kernel.static_shared_bytes)),

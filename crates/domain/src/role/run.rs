@@ -217,6 +217,10 @@ pub struct LaunchFacts {
     /// far as it fits into the second level cache; on the emulated device only.
     #[serde(default)]
     pub modelled_warm: Option<ModelledLaunch>,
+    /// The time that each resource takes for its part of the work with a cold cache, microseconds by the name of the
+    /// model's term; on the emulated device only.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub modelled_terms: BTreeMap<String, f64>,
     /// Counters by name; on the emulated device only.
     pub counters: BTreeMap<String, u64>,
 }

@@ -14,7 +14,7 @@ use crate::candidate::KernelSource;
 use crate::device::Limits;
 use crate::evaluation::EvaluationStage;
 use crate::id::CandidateId;
-use crate::judge::{self, CaseBlocks};
+use crate::judge::{self, GateFacts};
 use crate::margins::FASTER_MARGIN;
 use crate::plan::Configuration;
 use crate::task::{CasePurpose, Task};
@@ -93,8 +93,8 @@ fn may_run(
     let scored = plans
         .iter()
         .filter(|(case, _)| case.is_for(CasePurpose::Score));
-    let blocks: Vec<CaseBlocks<'_>> = scored
-        .filter_map(|(case, plan)| CaseBlocks::planned(&case.name, plan))
+    let blocks: Vec<GateFacts<'_>> = scored
+        .filter_map(|(case, plan)| GateFacts::planned(&case.name, plan))
         .collect();
     let gates = judge::evaluate_gates(task, &blocks, &[], limits);
     let phase = source.step().map(|step| step.phase.as_str());

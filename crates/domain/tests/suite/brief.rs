@@ -195,6 +195,7 @@ fn accepted() -> Evaluation {
             shared_bytes: 0,
             modelled: None,
             modelled_warm: None,
+            modelled_terms: BTreeMap::new(),
             counters: counters
                 .map(|(name, count)| (name.to_owned(), count))
                 .into_iter()

@@ -62,17 +62,22 @@ const SOURCE: &str =
     "/*---\n[[launch]]\nkernel = \"scale\"\ngrid = [1]\nblock = [1]\nargs = [\"y\"]\n---*/\n";
 
 fn task() -> Task {
+    Task::load(&Bundle {
+        files: task_files(),
+    })
+    .unwrap()
+}
+
+fn task_files() -> BTreeMap<String, String> {
     let files = [
         ("task.toml", TASK),
         ("reference.cu", SOURCE),
         ("check.cu", SOURCE),
         ("baseline.cu", SOURCE),
     ];
-    let files = files.map(|(name, text)| (name.to_owned(), text.to_owned()));
-    Task::load(&Bundle {
-        files: files.into(),
-    })
-    .unwrap()
+    files
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .into()
 }
 
 #[test]
@@ -88,7 +93,7 @@ fn gates_are_judged_per_case_and_reject_only_whom_they_concern() {
         parameters: Vec::new(),
     };
     let one = [executed(58, 2.5, 2.0)];
-    let blocks = judge::CaseBlocks::executed("one", &one).unwrap();
+    let blocks = judge::GateFacts::executed("one", &one).unwrap();
     let outcomes = judge::evaluate_gates(&task, &[blocks], &[spilling], &limits());
     let found = outcomes
         .iter()
@@ -155,6 +160,7 @@ fn executed(blocks: u32, us: f64, launch_us: f64) -> LaunchFacts {
             share: 0.5,
         }),
         modelled_warm: None,
+        modelled_terms: BTreeMap::new(),
         counters: BTreeMap::new(),
     }
 }
@@ -217,12 +223,12 @@ fn the_launches_that_do_the_work_are_judged_and_no_dummy_beside_them() {
         ),
     ];
     for (name, launches, expected) in table {
-        let blocks = judge::CaseBlocks::executed("one", &launches).unwrap();
+        let blocks = judge::GateFacts::executed("one", &launches).unwrap();
         let outcomes = judge::evaluate_gates(&task(), &[blocks], &[], &limits());
         assert_eq!(outcomes[0].found, expected, "{name}");
         assert_eq!(outcomes[0].met, expected >= 2.0, "{name}");
     }
-    assert_eq!(judge::CaseBlocks::executed("one", &[]), None);
+    assert_eq!(judge::GateFacts::executed("one", &[]), None);
 }
 
 #[test]
@@ -231,7 +237,7 @@ fn blocks_without_a_share_of_the_work_meet_no_gate() {
         let mut launch = executed(5800, 9.0, 2.0);
         launch.counters.insert("working_blocks".to_owned(), working);
         let launches = [launch];
-        let blocks = judge::CaseBlocks::executed("one", &launches).unwrap();
+        let blocks = judge::GateFacts::executed("one", &launches).unwrap();
         judge::evaluate_gates(&task(), &[blocks], &[], &limits())[0].found
     };
     assert_eq!(of_working(58), 1.0);
@@ -250,11 +256,86 @@ fn before_anything_ran_only_what_is_certain_is_judged() {
         ("it depends", vec![58, 5800], None),
     ];
     for (name, grids, expected) in table {
-        let blocks = judge::CaseBlocks::planned("one", &planned(&grids)).unwrap();
+        let blocks = judge::GateFacts::planned("one", &planned(&grids)).unwrap();
         let outcomes = judge::evaluate_gates(&task(), &[blocks], &[], &limits());
         let found = outcomes.first().map(|gate| (gate.found, gate.met));
         assert_eq!(found, expected, "{name}");
         assert!(outcomes.len() <= 1, "{name}: resources are unknown");
     }
-    assert_eq!(judge::CaseBlocks::planned("one", &planned(&[])), None);
+    assert_eq!(judge::GateFacts::planned("one", &planned(&[])), None);
+}
+
+/// The gates of a task on what counters give.
+const COUNTED: &str = "[gates.dram_percent]\nmin = 40\nenforce = \"phase\"\n[gates.sm_percent]\nmin = 60\nenforce = \"advise\"\n\
+     [gates.bank_conflict_percent]\nmax = 5\nenforce = \"reject\"\n";
+
+#[test]
+fn counters_of_all_launches_of_a_case_decide_gates() {
+    let mut files = task_files();
+    let text = files.get_mut("task.toml").unwrap();
+    let start = text.find("[gates").unwrap();
+    text.replace_range(start.., COUNTED);
+    let task = Task::load(&Bundle { files }).unwrap();
+    let launch = |us, terms: &[(&str, f64)], passes: [u64; 2]| {
+        let mut launch = executed(58, us, 2.0);
+        launch.modelled_terms = terms
+            .iter()
+            .map(|(name, us)| ((*name).to_owned(), *us))
+            .collect();
+        for (name, count) in ["shared.wavefronts", "shared.wavefronts_ideal"]
+            .into_iter()
+            .zip(passes)
+        {
+            launch.counters.insert(name.to_owned(), count);
+        }
+        launch
+    };
+    let found = |launches: &[domain::role::LaunchFacts]| {
+        let facts = judge::GateFacts::executed("one", launches).unwrap();
+        let outcomes = judge::evaluate_gates(&task, &[facts], &[], &limits());
+        let pairs = outcomes
+            .iter()
+            .map(|gate| (gate.subject.as_str(), gate.found.round(), gate.met));
+        (
+            pairs.collect::<Vec<_>>(),
+            judge::judge_gates(&outcomes, None, EvaluationStage::Search),
+        )
+    };
+    // 3 of 10 us and 5 of 10 us of device memory; units that work side by side are not added up.
+    let first = launch(
+        10.0,
+        &[("dram_bytes", 3.0), ("issue", 6.0), ("tensor", 8.0)],
+        [100, 90],
+    );
+    let second = launch(
+        10.0,
+        &[("dram_bytes", 5.0), ("issue", 2.0), ("tensor", 1.0)],
+        [100, 100],
+    );
+    let (gates, verdict) = found(&[first.clone(), second]);
+    let expected = [
+        ("bank_conflict_percent", 5.0, true),
+        ("dram_percent", 40.0, true),
+        ("sm_percent", 50.0, false),
+    ];
+    assert_eq!(sorted(gates), expected);
+    assert_eq!(verdict, None, "advice rejects nobody");
+    let (gates, verdict) = found(&[first]);
+    assert_eq!(sorted(gates)[0], ("bank_conflict_percent", 10.0, false));
+    let rejected = Verdict::GateRejected {
+        gate: "bank_conflict_percent".to_owned(),
+        limit: 5.0,
+        found: 10.0,
+    };
+    assert_eq!(verdict, Some(rejected));
+    // A device without counters decides none of them.
+    let mut silent = executed(58, 10.0, 2.0);
+    silent.modelled = None;
+    silent.counters.clear();
+    assert_eq!(found(&[silent]).0, []);
+}
+
+fn sorted<T: PartialOrd>(mut gates: Vec<T>) -> Vec<T> {
+    gates.sort_by(|one, other| one.partial_cmp(other).unwrap());
+    gates
 }

@@ -57,6 +57,7 @@ fn launches() -> Vec<CaseLaunches> {
         shared_bytes: 0,
         modelled: None,
         modelled_warm: None,
+        modelled_terms: BTreeMap::new(),
         counters: counters(&[
             ("warp_instructions", 1_000),
             ("global.sectors_read", 400),

@@ -101,6 +101,7 @@ fn facts() -> ExecutionFacts {
             shared_bytes: 0,
             modelled: None,
             modelled_warm: None,
+            modelled_terms: BTreeMap::new(),
             counters: BTreeMap::new(),
         }],
         findings: Vec::new(),

@@ -124,6 +124,7 @@ pub fn accepted(starved: f64, ladder: f64) -> Evaluation {
             shared_bytes: 0,
             modelled: None,
             modelled_warm: None,
+            modelled_terms: BTreeMap::new(),
             counters: [
                 ("global.sectors_read", 524_288),
                 ("global.sectors_read_ideal", 278_528),

@@ -3,6 +3,7 @@
 //! Its presence distinguishes the emulated driver from NVIDIA's. The types here mirror the function's messages and
 //! nothing more; `launch_facts` and `domain::judge` decide what a finding means for a candidate.
 
+use std::collections::BTreeMap;
 use std::ffi::{c_char, c_int};
 
 use domain::statistics::Rates;
@@ -229,6 +230,8 @@ pub struct Modelled {
     pub bottleneck: String,
     /// Share of the dominant term in the whole, 0 to 1.
     pub share: f64,
+    /// Each term's time in microseconds.
+    pub terms: BTreeMap<String, f64>,
 }
 
 impl Emulator {

@@ -190,6 +190,7 @@ mod tests {
             shared_bytes: 0,
             modelled: us.map(modelled_launch),
             modelled_warm: us.map(|us| modelled_launch(us / 2.0)),
+            modelled_terms: BTreeMap::new(),
             counters: BTreeMap::new(),
         });
         ExecutionFacts {

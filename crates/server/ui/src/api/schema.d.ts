@@ -2952,7 +2952,7 @@ export interface components {
          * @description The quantities that gates limit.
          * @enum {string}
          */
-        GateSubject: "ctas_per_sm" | "registers" | "spill_bytes" | "static_shared_bytes";
+        GateSubject: "ctas_per_sm" | "registers" | "spill_bytes" | "static_shared_bytes" | "tensor_percent" | "sm_percent" | "l2_percent" | "dram_percent" | "bank_conflict_percent";
         /** @description A gate. */
         GateView: {
             /** @description The consequence of breaking it. */
@@ -3218,6 +3218,13 @@ export interface components {
             /** @description The kernel. */
             kernel: string;
             modelled?: components["schemas"]["ModelledLaunch"] | null;
+            /**
+             * @description The time that each resource takes for its part of the work with a cold cache, microseconds by the name of the
+             *     model's term; on the emulated device only.
+             */
+            modelled_terms?: {
+                [key: string]: number;
+            };
             modelled_warm?: components["schemas"]["ModelledLaunch"] | null;
             /**
              * Format: int32

@@ -8,11 +8,18 @@ interface Word {
   quantity: (value: number) => string;
 }
 
+const percent = (value: number): string => `${count(Number(value.toFixed(1)))}%`;
+
 const WORDS: Record<GateSubject, Word> = {
   ctas_per_sm: { name: "CTAs per SM", quantity: (value) => `${count(Number(value.toFixed(2)))} CTAs/SM` },
   registers: { name: "registers of a thread", quantity: (value) => `${count(value)} registers` },
   spill_bytes: { name: "register spills", quantity: bytes },
   static_shared_bytes: { name: "static shared memory", quantity: bytes },
+  tensor_percent: { name: "tensor cores busy", quantity: percent },
+  sm_percent: { name: "multiprocessors busy", quantity: percent },
+  l2_percent: { name: "second level cache busy", quantity: percent },
+  dram_percent: { name: "device memory busy", quantity: percent },
+  bank_conflict_percent: { name: "bank conflicts", quantity: percent },
 };
 
 export function gateName(subject: GateSubject): string {

@@ -53,6 +53,13 @@ fn cleaned_launch(launch: LaunchFacts) -> LaunchFacts {
         kernel: cleaning::clean_name(&launch.kernel),
         modelled: launch.modelled.as_ref().map(cleaned_time),
         modelled_warm: launch.modelled_warm.as_ref().map(cleaned_time),
+        modelled_terms: launch
+            .modelled_terms
+            .into_iter()
+            .take(MAX_COUNTERS)
+            .filter(|(_, us)| us.is_finite())
+            .map(|(term, us)| (cleaning::clean_name(&term), us))
+            .collect(),
         counters: launch
             .counters
             .into_iter()

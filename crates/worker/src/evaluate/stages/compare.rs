@@ -3,7 +3,7 @@
 
 use domain::control::{self, Control};
 use domain::evaluation::{CaseLaunches, EvaluationStage};
-use domain::judge::{self, CaseBlocks};
+use domain::judge::{self, GateFacts};
 use domain::role::{ExecutionFacts, KernelResources, RunnableImage};
 use domain::seeds::SeedFamily;
 use domain::statistics::{Floor, ensure_repeat_agrees, reason_to_repeat};
@@ -42,7 +42,7 @@ pub(in crate::evaluate) fn observe(
             .collect::<Vec<_>>();
         let observed = launches
             .iter()
-            .filter_map(|case| CaseBlocks::executed(&case.case, &case.launches))
+            .filter_map(|case| GateFacts::executed(&case.case, &case.launches))
             .collect::<Vec<_>>();
         facts.launches = Some(launches.clone());
         judge_gates(context, candidate, &observed, kernels, facts)

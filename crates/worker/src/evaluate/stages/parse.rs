@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use domain::candidate::KernelSource;
 use domain::dtype::Dtype;
-use domain::judge::{self, CaseBlocks};
+use domain::judge::{self, GateFacts};
 use domain::plan::Configuration;
 use domain::policy;
 use domain::problem::{Problem, Problems};
@@ -88,11 +88,11 @@ fn read(context: &Context<'_>, facts: &mut Facts) -> Result<Candidate, StageStop
 pub(in crate::evaluate) fn planned_blocks<'p>(
     context: &Context<'_>,
     plans: &'p Plans,
-) -> Vec<CaseBlocks<'p>> {
+) -> Vec<GateFacts<'p>> {
     let cases = context.task.score_cases();
     cases
         .filter_map(|case| plans.get_key_value(&case.name))
-        .filter_map(|(case, plan)| CaseBlocks::planned(case, plan))
+        .filter_map(|(case, plan)| GateFacts::planned(case, plan))
         .collect()
 }
 
@@ -103,7 +103,7 @@ pub(in crate::evaluate) fn planned_blocks<'p>(
 pub(in crate::evaluate) fn judge_gates(
     context: &Context<'_>,
     candidate: &Candidate,
-    blocks: &[CaseBlocks<'_>],
+    blocks: &[GateFacts<'_>],
     kernels: &[KernelResources],
     facts: &mut Facts,
 ) -> Result<(), StageStop> {
