@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 pub use regions::{
-    RegionDefect, RegionViolation, outside_regions, region, regions, replace_region,
+    RegionDefect, RegionViolation, is_region_mark, outside_regions, region, regions, replace_region,
 };
 pub use search_replace::search_replace;
 pub use unified::unified;

@@ -70,6 +70,8 @@ pub struct Task {
     pub gates: Vec<Gate>,
     /// Phases in order, with their own gates.
     pub phases: Vec<Phase>,
+    /// The file that winners replace, as far as the author states it.
+    pub promotion: Option<Destination>,
     /// The objective of a run.
     pub objective: Objective,
     /// The trusted definition of the right answer.
@@ -90,6 +92,19 @@ pub struct Task {
     pub context: String,
     /// Seeded insights, as written.
     pub insights: String,
+}
+
+/// A file in a git repository that a task's winners replace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Destination {
+    /// Path of the repository, relative to the task's folder or absolute.
+    pub repository: String,
+    /// The branch that a promotion branch starts from; the repository's `HEAD` if absent.
+    pub base: Option<String>,
+    /// Path of the file in the repository.
+    pub path: String,
+    /// The region of the file; all of it if absent.
+    pub region: Option<String>,
 }
 
 /// A second definition of the right answer, which admission compares with the first.
@@ -307,21 +322,6 @@ pub enum GateSubject {
     SpillBytes,
     /// Static shared memory of a block in bytes, largest over the plan's kernels.
     StaticSharedBytes,
-}
-
-impl GateSubject {
-    /// The name in task files and verdicts.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CtasPerSm => "ctas_per_sm",
-            Self::Registers => "registers",
-            Self::SpillBytes => "spill_bytes",
-            Self::StaticSharedBytes => "static_shared_bytes",
-        }
-    }
-}
-
-/// The consequence of breaking a soft gate.
     /// The time that the tensor cores work, percent of the launches' time.
     TensorPercent,
     /// The time that the busiest unit of the multiprocessors works, percent of the launches' time.
@@ -332,6 +332,26 @@ impl GateSubject {
     DramPercent,
     /// Passes of shared memory that bank conflicts add, percent of all passes.
     BankConflictPercent,
+}
+
+impl GateSubject {
+    /// The name in task files and verdicts.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::CtasPerSm => "ctas_per_sm",
+            Self::Registers => "registers",
+            Self::SpillBytes => "spill_bytes",
+            Self::StaticSharedBytes => "static_shared_bytes",
+            Self::TensorPercent => "tensor_percent",
+            Self::SmPercent => "sm_percent",
+            Self::L2Percent => "l2_percent",
+            Self::DramPercent => "dram_percent",
+            Self::BankConflictPercent => "bank_conflict_percent",
+        }
+    }
+}
+
+/// The consequence of breaking a soft gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Enforce {
@@ -342,11 +362,6 @@ pub enum Enforce {
     /// Shown.
     Advise,
 }
-            Self::TensorPercent => "tensor_percent",
-            Self::SmPercent => "sm_percent",
-            Self::L2Percent => "l2_percent",
-            Self::DramPercent => "dram_percent",
-            Self::BankConflictPercent => "bank_conflict_percent",
 
 /// A phase of the playbook.
 #[derive(Debug, Clone, PartialEq)]

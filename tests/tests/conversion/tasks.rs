@@ -118,3 +118,53 @@ fn has_numpy() -> Result<bool> {
     }
     Ok(found)
 }
+
+#[test]
+fn a_file_of_a_repository_becomes_a_task_whose_winners_replace_its_region() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let tree = folder.path().join("mine");
+    fs::create_dir_all(tree.join("src"))?;
+    git2::Repository::init(&tree)?;
+    let kernel = "#include <cuda_runtime.h>\n// region: fill\n\
+         __global__ void fill(float* y, const float* x, int n) {\n    \
+         const int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = 2.0f * x[i];\n}\n\
+         // endregion\nvoid launch(float* y, const float* x, int n) { fill<<<(n + 255) / 256, 256>>>(y, x, n); }\n";
+    let file = tree.join("src/fill.cu");
+    fs::write(&file, kernel)?;
+    let init = |task: &str| {
+        let file = file.to_string_lossy().into_owned();
+        lab::kernelwright(&["task", "init", &file, "--to", task])
+    };
+    let inside = tree.join("tasks/fill").to_string_lossy().into_owned();
+    let written = init(&inside)?;
+    ensure!(written.status.success(), "{}", written.stderr);
+    let told = "a winner replaces the region fill of src/fill.cu";
+    ensure!(written.stdout.contains(told), "{}", written.stdout);
+    let toml = fs::read_to_string(tree.join("tasks/fill/task.toml"))?;
+    let table = "[promotion]\nrepository = \"../..\"\npath = \"src/fill.cu\"\nregion = \"fill\"\n";
+    ensure!(toml.ends_with(table), "{toml}");
+    // Candidates may change the plan, which the owner's marks do not fence.
+    let baseline = fs::read_to_string(tree.join("tasks/fill/baseline.cu"))?;
+    ensure!(!baseline.contains("region"), "{baseline}");
+
+    let outside = folder
+        .path()
+        .join("elsewhere")
+        .to_string_lossy()
+        .into_owned();
+    ensure!(init(&outside)?.status.success());
+    let toml = fs::read_to_string(folder.path().join("elsewhere/task.toml"))?;
+    let absolute = format!("repository = {:?}", tree.canonicalize()?.to_string_lossy());
+    ensure!(toml.contains(&absolute), "{toml}");
+
+    fs::write(&file, kernel.replace("// region: fill\n", ""))?;
+    let third = folder.path().join("third").to_string_lossy().into_owned();
+    let unmarked = init(&third)?;
+    ensure!(
+        unmarked.stdout.contains("between `// region: NAME`"),
+        "{}",
+        unmarked.stdout
+    );
+    ensure!(!fs::read_to_string(folder.path().join("third/task.toml"))?.contains("[promotion]"));
+    Ok(())
+}

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
+use domain::patch::is_region_mark;
 use domain::problem::{Problem, Problems};
 use tree_sitter::Node;
 
@@ -93,7 +94,13 @@ pub(super) fn write(
         };
         make_entry(source, kernel, step, &found.plan, &mut defined, &mut edits);
     }
-    let code = collapse_blank_lines(&edits.apply(source.text));
+    // The owner's marks say what a winner replaces. In a baseline they would forbid another plan, too.
+    let code = edits.apply(source.text);
+    let lines = code.split_inclusive('\n');
+    let code = lines
+        .filter(|line| !is_region_mark(line))
+        .collect::<String>();
+    let code = collapse_blank_lines(&code);
     let mut head = String::new();
     for (name, meaning) in INTEGERS {
         if has_word(&code, name) {

@@ -39,9 +39,9 @@ impl fmt::Display for RegionViolation {
     }
 }
 
-/// The names of a source's regions, in order; empty if it fences nothing.
-pub fn regions(source: &KernelSource) -> Vec<String> {
-    let names = source.text().lines().filter_map(|line| match mark(line) {
+/// The names of a text's regions, in order; empty if it fences nothing.
+pub fn regions(text: &str) -> Vec<String> {
+    let names = text.lines().filter_map(|line| match mark(line) {
         Some(Mark::Opens(name)) => Some(name.to_owned()),
         _ => None,
     });
@@ -55,7 +55,7 @@ pub fn regions(source: &KernelSource) -> Vec<String> {
 /// plan that means the same may be written differently, each tunable with any of its choices; a plan
 /// that means something else needs a region there (`# region: NAME`).
 pub fn outside_regions(base: &KernelSource, new: &KernelSource) -> Option<RegionViolation> {
-    if regions(base).is_empty() {
+    if regions(base.text()).is_empty() {
         return None;
     }
     let same_plan = same_search_space(base.plan(), new.plan())
@@ -172,6 +172,11 @@ fn mark(line: &str) -> Option<Mark<'_>> {
     }
     rest.strip_prefix("region:")
         .map(|name| Mark::Opens(name.trim()))
+}
+
+/// Returns true for a line that opens or closes a region.
+pub fn is_region_mark(line: &str) -> bool {
+    mark(line).is_some()
 }
 
 fn numbered(text: &str, first: usize) -> impl Iterator<Item = (usize, &str)> {

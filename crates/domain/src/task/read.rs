@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 
-use self::raw::{Raw, RawContract, RawGate};
+use self::raw::{Raw, RawContract, RawGate, RawPromotion};
 use super::{
-    Bundle, CHECK_FILE, Case, CasePurpose, Essential, Gate, GateSubject, MAX_BUNDLE_BYTES,
-    Objective, PYTHON_FILE, Phase, Range, Role, Scalar, ScoredCache, SecondReference, Task, Tensor,
-    UNSTATED_MAXIMUM,
+    Bundle, CHECK_FILE, Case, CasePurpose, Destination, Essential, Gate, GateSubject,
+    MAX_BUNDLE_BYTES, Objective, PYTHON_FILE, Phase, Range, Role, Scalar, ScoredCache,
+    SecondReference, Task, Tensor, UNSTATED_MAXIMUM,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -131,6 +131,7 @@ impl TaskReader<'_> {
             );
         }
         let cache = self.scored_cache(raw.objective.cache.as_ref());
+        let promotion = raw.promotion.as_ref().map(|it| self.destination(it));
         let reference = self.kernel("reference.cu");
         let check = self.second_reference();
         let baseline = self.kernel("baseline.cu");
@@ -164,6 +165,7 @@ impl TaskReader<'_> {
             essential,
             gates,
             phases,
+            promotion,
             objective: Objective {
                 cache,
                 target_speedup: raw.objective.target_speedup,
@@ -199,6 +201,33 @@ impl TaskReader<'_> {
             }
         }
         Some(task)
+    }
+
+    fn destination(&mut self, raw: &RawPromotion) -> Destination {
+        let is_name = |part: &str| !matches!(part, "" | "." | "..");
+        if !raw.path.get_ref().split('/').all(is_name) {
+            let fix =
+                "write the path of the file from the top of the repository, such as src/norm.cu";
+            self.report(&raw.path, "not a path inside a repository", fix);
+        }
+        if raw.repository.get_ref().is_empty() {
+            let fix = "write its path from this folder, such as \"..\"";
+            self.report(&raw.repository, "no repository", fix);
+        }
+        if let Some(region) = raw
+            .region
+            .as_ref()
+            .filter(|region| region.get_ref().trim().is_empty())
+        {
+            let fix = "name a region of the file, or leave the key out to replace the whole file";
+            self.report(region, "no region", fix);
+        }
+        Destination {
+            repository: raw.repository.get_ref().clone(),
+            base: raw.base.clone(),
+            path: raw.path.get_ref().clone(),
+            region: raw.region.as_ref().map(|region| region.get_ref().clone()),
+        }
     }
 
     /// Reads the cache states that are scored. Without a name it is the cold one.

@@ -524,3 +524,37 @@ fn rivals_are_kernels_and_scripts_and_nothing_else() {
         "{said}"
     );
 }
+
+#[test]
+fn a_task_names_the_file_that_winners_replace() {
+    let table = "[promotion]\nrepository = \"..\"\npath = \"src/norm.cu\"\nregion = \"norm\"\n";
+    let task = Task::load(&bundle(&format!("{TASK}\n{table}"), KERNEL)).unwrap();
+    let stated = task.promotion.unwrap();
+    assert_eq!(
+        (stated.repository.as_str(), stated.path.as_str()),
+        ("..", "src/norm.cu")
+    );
+    assert_eq!(
+        (stated.region.as_deref(), stated.base),
+        (Some("norm"), None)
+    );
+    for (honest, wrong, expected) in [
+        (
+            "src/norm.cu",
+            "/src/norm.cu",
+            "not a path inside a repository",
+        ),
+        (
+            "src/norm.cu",
+            "../norm.cu",
+            "not a path inside a repository",
+        ),
+        ("\"norm\"", "\" \"", "no region"),
+        ("\"..\"", "\"\"", "no repository"),
+        ("region", "regions", "regions"),
+    ] {
+        let found = problems(&format!("{TASK}\n{}", table.replace(honest, wrong)), KERNEL);
+        let found = format!("{found:?}");
+        assert!(found.contains(expected), "{wrong}: {found}");
+    }
+}

@@ -76,6 +76,12 @@ pub struct Revert {
     pub at: DateTime<Utc>,
 }
 
+/// The top folder of the work tree that a file is in; `None` outside of repositories.
+pub fn work_tree_of(file: &Path) -> Option<PathBuf> {
+    let repository = Repository::discover(file.parent()?).ok()?;
+    Some(repository.workdir()?.to_owned())
+}
+
 /// Makes a commit on a branch; if it is at the tip already, only finds it.
 ///
 /// # Errors

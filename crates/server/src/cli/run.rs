@@ -116,8 +116,8 @@ pub struct RunArgs {
     /// Name of the device that must evaluate the run. By default any device.
     #[arg(long, value_name = "NAME")]
     pub device: Option<String>,
-    /// Git repository that the winner is committed to. By default a bare repository in the
-    /// service's data folder.
+    /// Git repository that the winner is committed to. By default the one that `[promotion]` of the task's
+    /// folder names, or else a bare repository in the service's data folder.
     #[arg(long, value_name = "REPO")]
     pub promote_to: Option<PathBuf>,
     /// Branch that a new promotion branch starts from. By default the repository's HEAD.

@@ -5,8 +5,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use convert::init::{Answers, NewTask, PythonFile, Request, create_task};
+use convert::init::{Answers, Guess, NewTask, PythonFile, Request, create_task};
+use domain::patch::{region, regions};
 use domain::task::{Bundle, Task};
+use engine::promote::repository::work_tree_of;
 use serde_json::json;
 
 use super::follow::{print, print_json};
@@ -38,7 +40,7 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         shared: args.shared.clone(),
     };
     let file = args.file.display().to_string();
-    let task = create_task(&Request {
+    let mut task = create_task(&Request {
         file: &file,
         text: &text,
         name: name.as_deref().unwrap_or("task"),
@@ -48,6 +50,7 @@ pub(super) fn init(args: &InitArgs) -> Ending {
             .map(|(file, text)| PythonFile { file, text }),
     })
     .map_err(|problems| Failure::input(anyhow!("make a task of {file}:\n{problems}")))?;
+    name_destination(&mut task, &args.file, &text, &folder);
     let bundle = Bundle {
         files: task.files.clone(),
     };
@@ -71,6 +74,69 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         print(&report(&args.file, &folder, &task))?;
     }
     Ok(Outcome::Accepted)
+}
+
+/// Says in `task.toml` which region of the file a winner replaces, if the file is in a git repository and one region
+/// holds its kernels.
+fn name_destination(task: &mut NewTask, file: &Path, text: &str, folder: &Path) {
+    let Some((tree, path)) = place_in_repository(file) else {
+        return;
+    };
+    let has_kernel = |name: &String| region(text, name).is_ok_and(|it| it.contains("__global__"));
+    let named = regions(text);
+    let with_kernels = named.iter().filter(|name| has_kernel(name));
+    let [name] = with_kernels.collect::<Vec<_>>()[..] else {
+        task.guesses.push(Guess {
+            line: 0,
+            text: format!(
+                "winners are not committed to {path} of this repository, because not exactly one region holds a \
+                 kernel: put the lines that a winner may replace between `// region: NAME` and `// endregion`, \
+                 and call again"
+            ),
+        });
+        return;
+    };
+    let repository = path_from(folder, &tree);
+    let quoted = |text: &str| toml::Value::from(text).to_string();
+    let table = format!(
+        "\n# The lines that a winner replaces, on a branch of this repository.\n[promotion]\nrepository = {}\npath = {}\nregion = {}\n",
+        quoted(&repository),
+        quoted(&path),
+        quoted(name)
+    );
+    task.files
+        .entry("task.toml".to_owned())
+        .or_default()
+        .push_str(&table);
+    task.guesses.push(Guess {
+        line: 0,
+        text: format!("a winner replaces the region {name} of {path}: that region holds the kernel, and the file is in a git repository"),
+    });
+}
+
+/// The work tree that a file is in, and its path there; `None` outside of repositories.
+fn place_in_repository(file: &Path) -> Option<(PathBuf, String)> {
+    let file = file.canonicalize().ok()?;
+    let tree = work_tree_of(&file)?.canonicalize().ok()?;
+    let path = file.strip_prefix(&tree).ok()?.to_str()?.to_owned();
+    Some((tree, path))
+}
+
+/// The path of a work tree from a folder that is about to be made: relative if the folder is inside.
+fn path_from(folder: &Path, tree: &Path) -> String {
+    let depth = || {
+        let folder = std::path::absolute(folder).ok()?;
+        // Folders that are yet to be made are no links.
+        let mut ancestors = folder.ancestors();
+        let (known, canonical) = ancestors.find_map(|one| Some((one, one.canonicalize().ok()?)))?;
+        let inside = canonical.strip_prefix(tree).ok()?;
+        let new = folder.strip_prefix(known).ok()?;
+        Some(inside.components().chain(new.components()).count())
+    };
+    match depth() {
+        Some(depth) => vec![".."; depth].join("/"),
+        None => tree.to_string_lossy().into_owned(),
+    }
 }
 
 fn read_text(path: &Path) -> Result<String, Failure> {

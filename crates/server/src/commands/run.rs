@@ -5,6 +5,7 @@ use std::path::Path;
 use anyhow::Context;
 use domain::api::{PromotionState, PromotionTarget, RunRequest, RunView};
 use domain::search::Budget;
+use domain::task::Task;
 use uuid::Uuid;
 
 use super::follow::{Style, Until, follow, hint_without_workers, print, print_json};
@@ -215,30 +216,46 @@ fn start(args: &RunArgs) -> Result<Option<String>, Failure> {
     Ok(Some(name))
 }
 
+/// The repository that the options name; without them the one that the task's folder names.
 fn promotion(args: &RunArgs) -> Result<Option<PromotionTarget>, Failure> {
-    let Some(repository) = &args.promote_to else {
+    if let Some(repository) = &args.promote_to {
+        let problem = "name an existing git repository, bare or not";
+        return Ok(Some(PromotionTarget {
+            repository: absolute(repository, problem)?,
+            base: args.promote_base.clone(),
+            path: args.promote_path.clone(),
+            region: args.promote_region.clone(),
+        }));
+    }
+    let folder = Path::new(&args.task);
+    if !folder.is_dir() {
+        return Ok(None);
+    }
+    let bundle = bundle::read(folder).map_err(Failure::input)?;
+    // The service reports a task that does not load.
+    let stated = Task::load(&bundle).ok().and_then(|task| task.promotion);
+    let Some(stated) = stated else {
         return Ok(None);
     };
-    // The service has a working directory of its own.
+    let problem = "correct [promotion] of the task, or name a git repository with --promote-to";
+    Ok(Some(PromotionTarget {
+        repository: absolute(&folder.join(&stated.repository), problem)?,
+        base: stated.base,
+        path: Some(stated.path),
+        region: stated.region,
+    }))
+}
+
+/// The absolute path of a repository, because the service has a working directory of its own.
+fn absolute(repository: &Path, fix: &str) -> Result<String, Failure> {
     let absolute = repository
         .canonicalize()
-        .with_context(|| {
-            format!(
-                "find the repository {}: name an existing git repository, bare or not",
-                repository.display()
-            )
-        })
+        .with_context(|| format!("find the repository {}: {fix}", repository.display()))
         .map_err(Failure::input)?;
-    let repository = absolute.into_os_string().into_string().map_err(|path| {
+    absolute.into_os_string().into_string().map_err(|path| {
         Failure::input(anyhow::anyhow!(
             "use the repository {}: its path must be UTF-8",
             path.display()
         ))
-    })?;
-    Ok(Some(PromotionTarget {
-        repository,
-        base: args.promote_base.clone(),
-        path: args.promote_path.clone(),
-        region: args.promote_region.clone(),
-    }))
+    })
 }

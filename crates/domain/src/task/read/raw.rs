@@ -37,6 +37,16 @@ pub(super) struct Raw {
     #[serde(default)]
     pub(super) objective: RawObjective,
     pub(super) work: Option<RawWork>,
+    pub(super) promotion: Option<RawPromotion>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RawPromotion {
+    pub(super) repository: Spanned<String>,
+    pub(super) base: Option<String>,
+    pub(super) path: Spanned<String>,
+    pub(super) region: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
