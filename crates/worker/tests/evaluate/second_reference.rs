@@ -159,6 +159,20 @@ fn a_reference_that_does_not_end_is_stopped_and_told_what_to_do() {
     );
 }
 
+/// PyTorch looks for libraries while it is imported. The programs that Python asks about them may not run.
+#[test]
+fn a_search_for_a_library_ends_without_an_answer() {
+    if !has_module("numpy") {
+        return;
+    }
+    let Some(lab) = lab() else { return };
+    let admission = admit_with(
+        &lab,
+        "import ctypes.util\n\ndef reference(a, b):\n    assert ctypes.util.find_library('dl') is None\n    return a @ b\n",
+    );
+    assert!(admission.admitted(), "{:?}", admission.results);
+}
+
 #[test]
 fn tensors_of_pytorch_are_answers_too() {
     if !has_module("torch") {
