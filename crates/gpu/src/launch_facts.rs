@@ -154,11 +154,7 @@ pub fn launches(reports: &[LaunchReport], planned: &[ResolvedLaunch]) -> Vec<Lau
                 .modelled_warm
                 .as_ref()
                 .map(|time| modelled(&report.kernel, time)),
-            modelled_terms: report
-                .modelled
-                .as_ref()
-                .map(|time| time.terms.clone())
-                .unwrap_or_default(),
+            modelled_terms: report.modelled.as_ref().map(terms).unwrap_or_default(),
             counters: counters(&report.counters),
         })
         .collect()
@@ -195,6 +191,13 @@ pub fn unsupported(reports: &[LaunchReport]) -> Option<UnsupportedInstruction> {
             line: outcome.line,
         }),
     })
+}
+
+/// The terms that are not zero, to the nanosecond.
+fn terms(time: &Modelled) -> BTreeMap<String, f64> {
+    let terms = time.terms.iter();
+    let rounded = terms.map(|(term, us)| (term.clone(), (us * 1e3).round() / 1e3));
+    rounded.filter(|(_, us)| *us > 0.0).collect()
 }
 
 fn modelled(kernel: &str, time: &Modelled) -> ModelledLaunch {
@@ -294,7 +297,8 @@ mod tests {
             "counters": {"blocks": 2, "total": {"warp_instructions": 7, "global": {"sectors_read": 9}},
                          "critical_path_mean": 1.5, "lines": [{"line": 1}]},
             "modelled": {"microseconds": 2.5, "launch_microseconds": 2.0,
-                         "bottleneck": "issue", "share": 0.5},
+                         "bottleneck": "issue", "share": 0.5,
+                         "terms": {"issue": 1.23456, "tensor": 0.0}},
         }))
         .unwrap()
     }
@@ -408,6 +412,8 @@ mod tests {
         let facts = &launches(&[report("trap", true, "q", "k.cu")], &[])[0];
         assert_eq!((facts.grid, facts.block), ([2, 1, 1], [32, 1, 1]));
         assert_eq!(facts.modelled.as_ref().unwrap().us, 2.5);
+        let terms = BTreeMap::from([("issue".to_owned(), 1.235)]);
+        assert_eq!(facts.modelled_terms, terms);
         assert_eq!(
             facts.counters,
             BTreeMap::from([
