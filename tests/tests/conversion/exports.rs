@@ -2,9 +2,9 @@
 //! device is the emulated one: the right answers are computed here, and not by it.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::kernels::{complete, init};
 use crate::loader::VECTORS;
@@ -13,8 +13,14 @@ use crate::vectors::{self, SEED, Vector};
 /// The kernels that are exported.
 const EXPORTED: [&str; 3] = ["scan", "rms_norm", "gemv_int8"];
 
-/// Exports the baseline of each kernel's task, and writes inputs of its confirmation.
-fn export_all(folder: &Path, form: &[&str]) -> Result<Vec<(&'static str, Vec<Vector>)>> {
+/// The forms that are compiled or launched.
+const FORMS: [&str; 4] = ["cpp", "plan", "torch", "jax"];
+
+/// The name of an exported kernel, with inputs of its confirmation.
+type Exported = (&'static str, Vec<Vector>);
+
+/// Exports the baseline of each kernel's task in every form, and writes inputs of its confirmation.
+fn export_all(folder: &Path) -> Result<Vec<Exported>> {
     let path = |name: &str| folder.join(name).to_string_lossy().into_owned();
     let (data, seed) = (path("data"), SEED.to_string());
     let exported = EXPORTED.map(|name| {
@@ -27,7 +33,8 @@ fn export_all(folder: &Path, form: &[&str]) -> Result<Vec<(&'static str, Vec<Vec
         let words = [
             "export", &baseline, "--task", &task, "--to", &to, "--data", &data,
         ];
-        let words = [&words[..], &["--seed", &seed], form].concat();
+        let forms = FORMS.map(|form| ["--form", form]).concat();
+        let words = [&words[..], &["--seed", &seed], &forms].concat();
         let exported = lab::kernelwright(&words)?;
         let (out, errors) = (&exported.stdout, &exported.stderr);
         ensure!(exported.status.success(), "{out}{errors}");
@@ -49,21 +56,41 @@ fn driver_folder(folder: &Path) -> Result<String> {
     Ok(drivers.to_string_lossy().into_owned())
 }
 
+/// One confirmation of each kernel serves all forms.
 #[test]
-fn a_cpp_library_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<()> {
+fn every_form_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<()> {
     let folder = tempfile::tempdir()?;
-    let exported = export_all(folder.path(), &[])?;
+    let exported = export_all(folder.path())?;
     let drivers = driver_folder(folder.path())?;
+    check_cpp(folder.path(), &drivers, &exported).context("the C++ library")?;
+    check_plan(folder.path(), &drivers, &exported).context("the plan with its loaders")?;
+    check_torch(folder.path(), &drivers, &exported).context("the operator of PyTorch")?;
+    check_jax(folder.path(), &exported).context("the handler for JAX")
+}
+
+/// The folder of one form of an exported kernel.
+fn form(folder: &Path, name: &str, form: &str) -> PathBuf {
+    folder.join(format!("{name}-export")).join(form)
+}
+
+fn verify(exported: &[Exported]) -> Result<()> {
+    let mut vectors = exported
+        .iter()
+        .flat_map(|(name, vectors)| vectors.iter().map(move |vector| (name, vector)));
+    vectors.try_for_each(|(name, vector)| vector.verify(name))
+}
+
+fn check_cpp(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
     let mut words = ["-std=c++17", "-Wall", "-Wextra", "-Werror"]
         .map(str::to_owned)
         .to_vec();
-    for (name, _) in &exported {
-        let to = folder.path().join(format!("{name}-export"));
+    for (name, _) in exported {
+        let to = form(folder, name, "cpp");
         words.push(format!("-I{}", to.display()));
         words.push(format!("{}/{name}.cpp", to.display()));
     }
     let main = lab::repository().join("tests/tests/conversion/export_main.cpp");
-    let program = folder.path().join("program");
+    let program = folder.join("program");
     words.push(main.to_string_lossy().into_owned());
     words.push(format!("{drivers}/libcuda.so.1"));
     words.extend(["-o".to_owned(), program.to_string_lossy().into_owned()]);
@@ -71,7 +98,7 @@ fn a_cpp_library_gives_the_right_outputs_and_refuses_what_was_not_executed() -> 
     let compiled = lab::program(Path::new("c++"), &[], &words)?;
     ensure!(compiled.status.success(), "{}", compiled.stderr);
     let mut words = Vec::new();
-    for (name, vectors) in &exported {
+    for (name, vectors) in exported {
         for vector in vectors {
             words.extend([
                 (*name).to_owned(),
@@ -80,18 +107,19 @@ fn a_cpp_library_gives_the_right_outputs_and_refuses_what_was_not_executed() -> 
         }
     }
     let words = words.iter().map(String::as_str).collect::<Vec<_>>();
-    let ran = lab::program(&program, &[("LD_LIBRARY_PATH", &drivers)], &words)?;
+    let ran = lab::program(&program, &[("LD_LIBRARY_PATH", drivers)], &words)?;
     ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
-    for (name, vectors) in &exported {
-        vectors.iter().try_for_each(|vector| vector.verify(name))?;
-    }
+    verify(exported)?;
     // `tests/exports/run` installs CMake and sets the variable.
     let Some(cmake) = std::env::var_os("EXPORT_CMAKE") else {
         println!("not run: the CMake file, because EXPORT_CMAKE is not set");
         return Ok(());
     };
-    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
-    let (source, build) = (path("scan-export"), path("build"));
+    let text = |path: PathBuf| path.to_string_lossy().into_owned();
+    let (source, build) = (
+        text(form(folder, "scan", "cpp")),
+        text(folder.join("build")),
+    );
     let library = format!("-DCMAKE_LIBRARY_PATH={drivers}");
     for words in [
         &["-S", &source, "-B", &build, &library][..],
@@ -104,10 +132,10 @@ fn a_cpp_library_gives_the_right_outputs_and_refuses_what_was_not_executed() -> 
     Ok(())
 }
 
-/// Lines with the plan and the folder of each vector.
-fn list(folder: &Path, exported: &[(&str, Vec<Vector>)]) -> String {
+/// Lines with the file beside which a form's files lie, and the folder of each vector.
+fn list(folder: &Path, exported: &[Exported], of: &str) -> String {
     let lines = exported.iter().flat_map(|(name, vectors)| {
-        let plan = folder.join(format!("{name}-export/{name}.json"));
+        let plan = form(folder, name, of).join(format!("{name}.json"));
         let line =
             move |vector: &Vector| format!("{}\t{}\n", plan.display(), vector.folder.display());
         vectors.iter().map(line)
@@ -115,18 +143,11 @@ fn list(folder: &Path, exported: &[(&str, Vec<Vector>)]) -> String {
     lines.collect()
 }
 
-#[test]
-fn a_plan_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let exported = export_all(folder.path(), &["--form", "plan"])?;
-    let drivers = driver_folder(folder.path())?;
-    let list = list(folder.path(), &exported);
-    let environment = [
-        ("LD_LIBRARY_PATH", drivers.as_str()),
-        (VECTORS, list.as_str()),
-    ];
+fn check_plan(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
+    let list = list(folder, exported, "plan");
+    let environment = [("LD_LIBRARY_PATH", drivers), (VECTORS, list.as_str())];
     for loader in ["load.py", "load.rs"] {
-        let text = fs::read_to_string(folder.path().join("scan-export").join(loader))?;
+        let text = fs::read_to_string(form(folder, "scan", "plan").join(loader))?;
         ensure!(text.lines().count() <= 60, "{loader} became longer");
     }
     let words = [
@@ -137,9 +158,7 @@ fn a_plan_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<
     let rust = lab::program(&std::env::current_exe()?, &environment, &words)?;
     ensure!(rust.status.success(), "{}{}", rust.stdout, rust.stderr);
     ensure!(rust.stdout.contains("1 passed"), "{}", rust.stdout);
-    for (name, vectors) in &exported {
-        vectors.iter().try_for_each(|vector| vector.verify(name))?;
-    }
+    verify(exported)?;
     // `tests/exports/run` installs cuda-python and sets the variable.
     let Some(python) = std::env::var_os("EXPORT_PYTHON") else {
         println!("not run with the Python loader: EXPORT_PYTHON is not set");
@@ -149,23 +168,15 @@ fn a_plan_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Result<
     let script = script.to_string_lossy();
     let ran = lab::program(Path::new(&python), &environment, &[&*script])?;
     ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
-    for (name, vectors) in &exported {
-        vectors.iter().try_for_each(|vector| vector.verify(name))?;
-    }
-    Ok(())
+    verify(exported)
 }
 
-#[test]
-fn a_pytorch_operator_gives_the_right_outputs_with_a_stand_in_for_pytorch() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let exported = export_all(folder.path(), &["--form", "torch"])?;
-    let drivers = driver_folder(folder.path())?;
-    let (list, driver) = (
-        list(folder.path(), &exported),
-        format!("{drivers}/libcuda.so.1"),
-    );
+/// The operator runs with a stand-in for PyTorch.
+fn check_torch(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
+    let list = list(folder, exported, "torch");
+    let driver = format!("{drivers}/libcuda.so.1");
     let environment = [
-        ("LD_LIBRARY_PATH", drivers.as_str()),
+        ("LD_LIBRARY_PATH", drivers),
         ("CUDA_DRIVER", driver.as_str()),
         (VECTORS, list.as_str()),
     ];
@@ -173,8 +184,34 @@ fn a_pytorch_operator_gives_the_right_outputs_with_a_stand_in_for_pytorch() -> R
     let script = script.to_string_lossy();
     let ran = lab::program(Path::new("python3"), &environment, &[&*script])?;
     ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
-    for (name, vectors) in &exported {
-        vectors.iter().try_for_each(|vector| vector.verify(name))?;
+    verify(exported)
+}
+
+/// The handler is compiled against the headers of XLA.
+fn check_jax(folder: &Path, exported: &[Exported]) -> Result<()> {
+    // `tests/exports/run` installs the headers and sets the variable.
+    let Ok(headers) = std::env::var("EXPORT_XLA") else {
+        println!("not run: the handler for JAX, because EXPORT_XLA is not set");
+        return Ok(());
+    };
+    for (name, _) in exported {
+        let to = form(folder, name, "jax");
+        let source = to.join(format!("{name}_ffi.cpp"));
+        let (own, source) = (to.to_string_lossy(), source.to_string_lossy());
+        let words = [
+            "-std=c++17",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-fsyntax-only",
+            "-isystem",
+            &headers,
+            "-I",
+            &own,
+            &source,
+        ];
+        let compiled = lab::program(Path::new("c++"), &[], &words)?;
+        ensure!(compiled.status.success(), "{}", compiled.stderr);
     }
     Ok(())
 }
@@ -231,37 +268,6 @@ fn a_dispatching_launcher_chooses_by_shape_and_falls_back_to_the_baseline() -> R
         "{}",
         refused.stderr
     );
-    Ok(())
-}
-
-#[test]
-fn a_jax_handler_compiles_against_the_headers_of_xla() -> Result<()> {
-    // `tests/exports/run` installs the headers and sets the variable.
-    let Ok(headers) = std::env::var("EXPORT_XLA") else {
-        println!("not run: the handler for JAX, because EXPORT_XLA is not set");
-        return Ok(());
-    };
-    let folder = tempfile::tempdir()?;
-    let exported = export_all(folder.path(), &["--form", "jax"])?;
-    for (name, _) in &exported {
-        let to = folder.path().join(format!("{name}-export"));
-        let source = to.join(format!("{name}_ffi.cpp"));
-        let (own, source) = (to.to_string_lossy(), source.to_string_lossy());
-        let words = [
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            "-isystem",
-            &headers,
-            "-I",
-            &own,
-            &source,
-        ];
-        let compiled = lab::program(Path::new("c++"), &[], &words)?;
-        ensure!(compiled.status.success(), "{}", compiled.stderr);
-    }
     Ok(())
 }
 

@@ -172,9 +172,9 @@ pub struct ExportArgs {
     /// The kernel and its task.
     #[command(flatten)]
     pub kernel: KernelArgs,
-    /// Form of the export.
-    #[arg(long, value_enum, default_value = "cpp")]
-    pub form: ExportForm,
+    /// Form of the export. May be repeated: the kernel is evaluated once, and each form gets a folder of its name.
+    #[arg(long = "form", value_enum, default_value = "cpp")]
+    pub forms: Vec<ExportForm>,
     /// Folder to write, which must not exist.
     #[arg(long, value_name = "DIR")]
     pub to: PathBuf,

@@ -1,5 +1,6 @@
 //! `export`: an accepted kernel in a form that another program builds or loads.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
@@ -27,7 +28,7 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
         return Err(Failure::input(anyhow!(message)));
     }
     let several = !args.also.is_empty();
-    if several && args.form != ExportForm::Cpp {
+    if several && args.forms != [ExportForm::Cpp] {
         let message =
             "export several kernels: only the form cpp chooses between them; leave --also out";
         return Err(Failure::input(anyhow!(message)));
@@ -85,15 +86,7 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
             });
         write_dispatch(&name, &choices.collect::<Vec<_>>())
     } else {
-        let export = main.export(&name);
-        match args.form {
-            ExportForm::Cpp => export.write_cpp(),
-            ExportForm::Plan => export.write_plan(),
-            ExportForm::Torch => export.write_torch(),
-            ExportForm::Jax => export.write_jax(),
-            ExportForm::Hub => export.write_hub(),
-            ExportForm::Solution => export.write_solution(),
-        }
+        write_forms(&main.export(&name), &args.forms)
     };
     let (evaluation, preconditions) = (&main.evaluation, &main.preconditions);
     super::init::write_folder(&args.to, &files).map_err(Failure::input)?;
@@ -116,6 +109,26 @@ pub(super) async fn export(args: ExportArgs) -> Ending {
         ))?;
     }
     Ok(Outcome::Accepted)
+}
+
+/// The files of one form, or of several in a folder each.
+fn write_forms(export: &Export<'_>, forms: &[ExportForm]) -> BTreeMap<String, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for form in forms {
+        let (folder, own) = match form {
+            ExportForm::Cpp => ("cpp", export.write_cpp()),
+            ExportForm::Plan => ("plan", export.write_plan()),
+            ExportForm::Torch => ("torch", export.write_torch()),
+            ExportForm::Jax => ("jax", export.write_jax()),
+            ExportForm::Hub => ("hub", export.write_hub()),
+            ExportForm::Solution => ("solution", export.write_solution()),
+        };
+        files.extend(own.into_iter().map(|(path, content)| match forms {
+            [_] => (path, content),
+            _ => (format!("{folder}/{path}"), content),
+        }));
+    }
+    files
 }
 
 /// A kernel that was evaluated as before a promotion and accepted.
