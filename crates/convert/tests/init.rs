@@ -290,10 +290,10 @@ fn an_output_in_the_place_of_an_input_is_written_after_all_is_read() {
     .unwrap();
     assert_eq!(tensors(&load(&new))[0], "residual: f32[rows, width] inout");
     let reference = &new.files["reference.cu"];
-    let kernels = reference
+    let mut kernels = reference
         .lines()
         .filter(|line| line.starts_with("kernel = "));
-    let last = kernels.last().unwrap();
+    let last = kernels.next_back().unwrap();
     assert_eq!(last, "kernel = \"reference_residual\"", "{reference}");
     let (_, code) = reference.split_once("void reference_residual(").unwrap();
     assert!(

@@ -1,6 +1,7 @@
 //! New tasks from existing kernels, filled in as their owner would, and admitted.
 
 use std::fs;
+use std::path::Path;
 
 use anyhow::{Result, ensure};
 
@@ -105,9 +106,7 @@ fn a_kernel_with_its_answer_in_python_is_an_admitted_task_at_once() -> Result<()
 /// Returns true if the interpreter of references in Python has `NumPy`. In CI its absence is an error.
 fn has_numpy() -> Result<bool> {
     let program = std::env::var_os("KERNELWRIGHT_PYTHON").unwrap_or_else(|| "python3".into());
-    let found = std::process::Command::new(&program)
-        .args(["-c", "import numpy"])
-        .output();
+    let found = lab::program(Path::new(&program), &[], &["-c", "import numpy"]);
     let found = found.is_ok_and(|output| output.status.success());
     ensure!(
         found || std::env::var_os("CI").is_none(),

@@ -17,7 +17,7 @@ pub struct InitArgs {
     /// Name of the task. By default the folder's name.
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// Python file with the right answer: a function `reference` of arrays of NumPy or tensors of PyTorch, whose
+    /// Python file with the right answer: a function `reference` of arrays of `NumPy` or tensors of PyTorch, whose
     /// parameters have the names of the kernel's. It is written as `reference.cu` and kept as the second
     /// reference.
     #[arg(long, value_name = "FILE")]
