@@ -100,13 +100,22 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     if let Ok(translation) = &translation {
         let fixed = python::dims_to_fix(translation, &sized);
         if !fixed.is_empty() {
+            let names = fixed.keys().cloned().collect::<Vec<_>>().join(", ");
             // Cases and bounds follow from what is fixed.
             let mut answers = request.answers.clone();
             answers.dims.extend(fixed);
-            return create_task(&Request {
+            let mut task = create_task(&Request {
                 answers: &answers,
                 ..request.clone()
+            })?;
+            task.guesses.push(Guess {
+                line: 0,
+                text: format!(
+                    "fixed: {names}, because {} rests on the value",
+                    reference.file
+                ),
             });
+            return Ok(task);
         }
         sized.terms = Some(translation.terms.clone());
     }

@@ -325,6 +325,10 @@ fn a_translation_that_rests_on_a_value_fixes_the_dim() {
         "{}",
         new.files["task.toml"]
     );
+    assert!(guessed(
+        &new,
+        "fixed: n, because right.py rests on the value"
+    ));
 }
 
 #[test]
