@@ -10,6 +10,7 @@ mod baseline;
 mod bounds;
 mod cases;
 mod expand;
+mod headers;
 mod launches;
 mod python;
 mod shape;
@@ -26,6 +27,7 @@ use crate::python::reference::NoTranslation;
 pub(crate) use stated::{Stated, StatedArgument, StatedTask, create, parameters_of};
 
 pub use answers::{Answers, DimAnswer, TensorAnswer, parse_list};
+pub use headers::included_header;
 
 /// A `.cu` file to convert, with what its owner has said about it.
 #[derive(Debug, Clone, PartialEq)]
@@ -38,6 +40,8 @@ pub struct Request<'a> {
     pub name: &'a str,
     /// Facts that replace guesses.
     pub answers: &'a Answers,
+    /// Texts of headers of the file's own project, by the names in the lines that include them.
+    pub headers: &'a BTreeMap<String, String>,
     /// The right answer in Python, where its owner has it.
     pub reference: Option<PythonFile<'a>>,
 }
@@ -89,15 +93,15 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     let inputs = shape::find_buffers(&mut work, &expanded, plan)?;
     let baseline = baseline::write(&mut work, &original, &expanded, &inputs)?;
     let mut sized = cases::choose(&mut work, &expanded, inputs)?;
-    let Some(reference) = request.reference else {
-        return Ok(task_file::write(work, &sized, &baseline));
+    let translated = match request.reference {
+        None => None,
+        Some(reference) => match python::translate(reference, &sized) {
+            Ok(translation) => Some((reference, Ok(translation))),
+            Err(NoTranslation::Unknown(problem)) => Some((reference, Err(problem))),
+            Err(NoTranslation::Wrong(problems)) => return Err(problems),
+        },
     };
-    let translation = match python::translate(reference, &sized) {
-        Ok(translation) => Ok(translation),
-        Err(NoTranslation::Unknown(problem)) => Err(problem),
-        Err(NoTranslation::Wrong(problems)) => return Err(problems),
-    };
-    if let Ok(translation) = &translation {
+    if let Some((reference, Ok(translation))) = &translated {
         let fixed = python::dims_to_fix(translation, &sized);
         if !fixed.is_empty() {
             let names = fixed.keys().cloned().collect::<Vec<_>>().join(", ");
@@ -119,8 +123,14 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
         }
         sized.terms = Some(translation.terms.clone());
     }
-    let task = task_file::write(work, &sized, &baseline);
-    Ok(python::put(task, reference, translation))
+    let mut files = BTreeMap::new();
+    headers::put(&mut files, &mut work);
+    let mut task = task_file::write(work, &sized, &baseline);
+    task.files.extend(files);
+    Ok(match translated {
+        Some((reference, translation)) => python::put(task, reference, translation),
+        None => task,
+    })
 }
 
 /// State shared by the steps of one conversion: the request, and the guesses made so far.

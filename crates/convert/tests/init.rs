@@ -12,6 +12,7 @@ fn create(text: &str, answers: &Answers) -> Result<NewTask, Problems> {
         text,
         name: "mine",
         answers,
+        headers: &BTreeMap::new(),
         reference: None,
     })
 }
@@ -23,6 +24,7 @@ fn create_with(text: &str, python: &str) -> Result<NewTask, Problems> {
         text,
         name: "mine",
         answers: &Answers::default(),
+        headers: &BTreeMap::new(),
         reference: Some(PythonFile {
             file: "right.py",
             text: python,
@@ -226,6 +228,49 @@ fn the_reference_marks_the_one_line_that_is_missing() {
         .position(|line| line.starts_with("#error"));
     let expected = format!("reference.cu, line {}", line.unwrap() + 1);
     assert!(new.next.contains(&expected), "{}", new.next);
+}
+
+#[test]
+fn headers_of_the_project_become_files_of_the_task() {
+    let text = "#include <cuda_runtime.h>\n#include \"tile/clamp.cuh\"\n\
+         __global__ void fill(float* y, const float* x, int n) {\n    \
+         const int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = clamped(x[i]);\n}\n\
+         void launch(float* y, const float* x, int n) { fill<<<(n + 255) / 256, 256>>>(y, x, n); }\n";
+    let clamp_header = "#pragma once\n#include <vector>\n#include <cuda_fp16.h>\n# include \"types.h\"\n\
+         __device__ inline float clamped(float x) { return fminf(x, index_t(3)); }\n";
+    let types = "#include <cstdint>\ntypedef int32_t index_t;\n";
+    let headers = [("tile/clamp.cuh", clamp_header), ("types.h", types)];
+    let headers = headers
+        .map(|(name, text)| (name.to_owned(), text.to_owned()))
+        .into();
+    let new = create_task(&Request {
+        file: "my.cu",
+        text,
+        name: "mine",
+        answers: &Answers::default(),
+        headers: &headers,
+        reference: None,
+    })
+    .unwrap();
+    let task = load(&new);
+    assert_eq!(task.headers.len(), 2);
+    let copied = &task.headers["tile/clamp.cuh"];
+    assert!(
+        copied.contains("cuda_fp16.h") && copied.contains("types.h"),
+        "{copied}"
+    );
+    assert!(!copied.contains("<vector>"), "{copied}");
+    assert_eq!(task.headers["types.h"], "typedef int32_t index_t;\n");
+    let baseline = baseline(&new);
+    assert!(
+        baseline.contains("#include \"tile/clamp.cuh\""),
+        "{baseline}"
+    );
+    assert!(baseline.contains("using int32_t = int;"), "{baseline}");
+    assert!(guessed(
+        &new,
+        "vector is left out of include/tile/clamp.cuh"
+    ));
 }
 
 #[test]

@@ -167,3 +167,59 @@ fn a_file_of_a_repository_becomes_a_task_whose_winners_replace_its_region() -> R
     ensure!(!fs::read_to_string(folder.path().join("third/task.toml"))?.contains("[promotion]"));
     Ok(())
 }
+
+#[test]
+fn headers_of_a_project_are_found_and_copied() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(folder.path()))?;
+        fs::write(path, text)
+    };
+    write(
+        "kernels/scaled.cu",
+        "#include \"half.cuh\"\n#include \"scale.cuh\"\n\
+         __global__ void scaled(float* y, const float* x, int n) {\n    \
+         const int i = blockIdx.x * blockDim.x + threadIdx.x;\n    if (i < n) y[i] = scale(half(x[i]));\n}\n\
+         void launch(float* y, const float* x, int n) { scaled<<<(n + 255) / 256, 256>>>(y, x, n); }\n",
+    )?;
+    write(
+        "kernels/half.cuh",
+        "#pragma once\n#include \"deep/types.h\"\n__device__ inline float half(float x) { return x / number(2); }\n",
+    )?;
+    write(
+        "kernels/deep/types.h",
+        "#include <cstdint>\ntypedef int32_t number;\n",
+    )?;
+    write(
+        "common/scale.cuh",
+        "__device__ inline float scale(float x) { return 4.0f * x; }\n",
+    )?;
+    write("right.py", "def reference(x):\n    return 2.0 * x\n")?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (file, task, right) = (path("kernels/scaled.cu"), path("task"), path("right.py"));
+    let words = ["task", "init", &file, "--to", &task, "--reference", &right];
+    let refused = lab::kernelwright(&words)?;
+    ensure!(refused.status.code() == Some(2), "{}", refused.stdout);
+    ensure!(refused.stderr.contains("--include"), "{}", refused.stderr);
+    let common = path("common");
+    let words = [&words[..], &["--include", &common]].concat();
+    let written = lab::kernelwright(&words)?;
+    ensure!(written.status.success(), "{}", written.stderr);
+    for header in ["half.cuh", "scale.cuh", "deep/types.h"] {
+        ensure!(
+            folder.path().join("task/include").join(header).is_file(),
+            "{header}"
+        );
+    }
+    let (kernel, data) = (path("task/baseline.cu"), path("data"));
+    let words = ["eval", &kernel, "--task", &task, "--data", &data];
+    let evaluated = lab::kernelwright(&words)?;
+    ensure!(
+        evaluated.status.success(),
+        "{}{}",
+        evaluated.stdout,
+        evaluated.stderr
+    );
+    Ok(())
+}

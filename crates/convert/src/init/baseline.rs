@@ -8,22 +8,10 @@ use domain::patch::is_region_mark;
 use domain::problem::{Problem, Problems};
 use tree_sitter::Node;
 
-use super::Work;
 use super::launches::{FoundPlan, FoundStep, Value, tunable_of};
 use super::shape::PlanWithBuffers;
 use super::source::{Kernel, Source, children, line_of};
-
-/// Headers of device code that NVRTC has; all others are left out.
-const KEPT_HEADERS: [&str; 8] = [
-    "cuda_fp16.h",
-    "cuda_bf16.h",
-    "cuda_fp8.h",
-    "mma.h",
-    "cooperative_groups.h",
-    "cooperative_groups/",
-    "cuda_pipeline.h",
-    "cuda/",
-];
+use super::{Work, headers};
 
 /// Types of `<cstdint>`, which NVRTC lacks.
 const INTEGERS: [(&str, &str); 8] = [
@@ -103,7 +91,8 @@ pub(super) fn write(
     let code = collapse_blank_lines(&code);
     let mut head = String::new();
     for (name, meaning) in INTEGERS {
-        if has_word(&code, name) {
+        let mut texts = work.request.headers.values().chain([&code]);
+        if texts.any(|text| has_word(text, name)) {
             head.push_str(&format!("using {name} = {meaning};\n"));
         }
     }
@@ -133,14 +122,20 @@ fn remove_host_code(
                     .child_by_field_name("path")
                     .map_or("", |path| source.of(path));
                 let name = path.trim_matches(['<', '>', '"']);
-                if KEPT_HEADERS.iter().any(|kept| name.starts_with(kept)) {
+                if work.request.headers.contains_key(name) {
+                    work.guess(
+                        line,
+                        format!("{name} is copied to include/{name}: a file of its own project"),
+                    );
+                }
+                if headers::is_kept(work.request, name) {
                     continue;
                 }
                 if path.starts_with('"') && !is_library_header(name) {
                     let message =
                         format!("the file includes {path}, which is a file of its own project");
-                    let fix =
-                        "copy what the kernel needs from it into this file, and remove the line";
+                    let fix = "name the folder that it is in with --include, or copy what the kernel needs \
+                         into this file and remove the line";
                     return Err(work.problem(line, message, fix));
                 }
                 work.guess(

@@ -85,6 +85,7 @@ pub(crate) fn create(stated: &Stated<'_>) -> Result<StatedTask, Problems> {
         text: stated.text,
         name: stated.name,
         answers: &nothing,
+        headers: &BTreeMap::new(),
         reference: None,
     };
     let work = Work {

@@ -22,6 +22,10 @@ pub struct InitArgs {
     /// reference.
     #[arg(long, value_name = "FILE")]
     pub reference: Option<PathBuf>,
+    /// Folder in which headers of the project are looked for, besides that of the file that includes them. May be
+    /// repeated. They are copied into the task.
+    #[arg(long = "include", value_name = "DIR")]
+    pub include: Vec<PathBuf>,
     /// Type and shape of a tensor, such as `x=f16[R, C]`, or its type alone. May be repeated.
     #[arg(long = "tensor", value_name = "NAME=DTYPE[SHAPE]", value_parser = TensorAnswer::parse)]
     pub tensors: Vec<(String, TensorAnswer)>,

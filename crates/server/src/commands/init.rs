@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
-use convert::init::{Answers, Guess, NewTask, PythonFile, Request, create_task};
+use convert::init::{Answers, Guess, NewTask, PythonFile, Request, create_task, included_header};
 use domain::patch::{region, regions};
 use domain::task::{Bundle, Task};
 use engine::promote::repository::work_tree_of;
@@ -40,11 +40,14 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         shared: args.shared.clone(),
     };
     let file = args.file.display().to_string();
+    let mut headers = BTreeMap::new();
+    collect_headers(&args.file, &text, &args.include, &mut headers);
     let mut task = create_task(&Request {
         file: &file,
         text: &text,
         name: name.as_deref().unwrap_or("task"),
         answers: &answers,
+        headers: &headers,
         reference: python
             .as_ref()
             .map(|(file, text)| PythonFile { file, text }),
@@ -74,6 +77,33 @@ pub(super) fn init(args: &InitArgs) -> Ending {
         print(&report(&args.file, &folder, &task))?;
     }
     Ok(Outcome::Accepted)
+}
+
+/// Reads the headers that a file includes in quotes, and those that they include, as far as they are found beside the
+/// including file or in a folder. What is not found is reported where the file is read.
+fn collect_headers(
+    file: &Path,
+    text: &str,
+    folders: &[PathBuf],
+    found: &mut BTreeMap<String, String>,
+) {
+    let own = file.parent().map(Path::to_owned).unwrap_or_default();
+    let included = text.lines().filter_map(included_header);
+    for (name, _) in included.filter(|(_, is_quoted)| *is_quoted) {
+        // A path that leaves its folder has no place in a task.
+        if found.contains_key(name) || name.split('/').any(|part| part == "..") {
+            continue;
+        }
+        let places = [&own].into_iter().chain(folders);
+        let mut known = places.filter_map(|folder| {
+            let place = folder.join(name);
+            Some((fs::read_to_string(&place).ok()?, place))
+        });
+        if let Some((header, place)) = known.next() {
+            found.insert(name.to_owned(), header.clone());
+            collect_headers(&place, &header, folders, found);
+        }
+    }
 }
 
 /// Says in `task.toml` which region of the file a winner replaces, if the file is in a git repository and one region
