@@ -1,6 +1,6 @@
 //! New task folders from problems of other projects.
 //!
-//! The Python of a problem is [read and not run](crate::python): its graph becomes a reference in `f64`, a second one
+//! The Python of a problem is read and not run (`crate::python`): its graph becomes a reference in `f64`, a second one
 //! that sums in the opposite order, and a plain baseline in `f32`. What the graph cannot express is refused with its
 //! line. A script of Kernel Tuner brings its own kernel, which becomes the baseline.
 

@@ -1,6 +1,6 @@
 //! Functions of Python on tensors, written as kernels.
 //!
-//! The text is read and not run: operations on tensors become a [graph](graph), and the graph becomes a candidate
+//! The text is read and not run: operations on tensors become a [`graph`], and the graph becomes a candidate
 //! file ([`emit`]). In `f64` the file computes the scale of each element's rounding errors as well. What the graph
 //! cannot express is refused with its line.
 
