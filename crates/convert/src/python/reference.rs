@@ -15,7 +15,7 @@ use super::number::{Number, evaluate};
 
 const FUNCTION: &str = "reference";
 
-/// What the function is a reference for.
+/// A kernel whose right answer the function computes.
 pub(crate) struct Subject {
     pub tensors: Vec<SubjectTensor>,
     /// Every dim with its value in one shape.

@@ -18,6 +18,7 @@ use server::webhooks::{Endpoint, SigningSecret, Target, deliver, settings, sign}
 use store::Committed;
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::service::Service;
@@ -214,6 +215,17 @@ async fn an_event_is_tried_until_its_endpoint_takes_it() {
     task.await.unwrap();
 }
 
+/// Lets an endpoint get events from now on, until the token is cancelled.
+async fn subscribe(service: &Service, endpoint: Endpoint) -> (JoinHandle<()>, CancellationToken) {
+    let store = service.engine.store().clone();
+    let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
+    let now = service.engine.now();
+    store.subscribe_webhooks(&kinds, now).await.unwrap();
+    let closing = CancellationToken::new();
+    let task = deliver(endpoint, store, service.clock.clone(), closing.clone());
+    (task, closing)
+}
+
 /// A git host that takes an issue and loses its first answer.
 #[derive(Clone, Default)]
 struct IssueHost {
@@ -278,17 +290,8 @@ async fn a_winner_that_was_taken_back_becomes_one_issue() {
         )),
         kinds: vec![WebhookKind::WinnerReverted, WebhookKind::RunPaused],
     };
-    let store = service.engine.store().clone();
-    let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
-    let now = service.engine.now();
-    store.subscribe_webhooks(&kinds, now).await.unwrap();
-    let closing = CancellationToken::new();
-    let task = deliver(
-        endpoint,
-        store.clone(),
-        service.clock.clone(),
-        closing.clone(),
-    );
+    let (task, closing) = subscribe(&service, endpoint).await;
+    let (store, now) = (service.engine.store().clone(), service.engine.now());
 
     let promotion = store
         .begin_promotion(run, winner, "kernelwright/scale", now)
@@ -356,17 +359,8 @@ async fn promote(folder: &Folder, host: &Host, branch: &str, is_there: bool) {
     let file = folder.path("webhooks.toml");
     let mut endpoints = settings::read(Some(&file), &folder.path(".")).unwrap();
     let endpoint = endpoints.remove(0);
-    let store = service.engine.store().clone();
-    let kinds = [(endpoint.name.clone(), endpoint.kinds.clone())];
-    let now = service.engine.now();
-    store.subscribe_webhooks(&kinds, now).await.unwrap();
-    let closing = CancellationToken::new();
-    let task = deliver(
-        endpoint,
-        store.clone(),
-        service.clock.clone(),
-        closing.clone(),
-    );
+    let (task, closing) = subscribe(&service, endpoint).await;
+    let (store, now) = (service.engine.store().clone(), service.engine.now());
     let promotion = store
         .begin_promotion(run, winner, branch, now)
         .await
