@@ -79,8 +79,8 @@ pub struct Guess {
 ///
 /// # Errors
 /// Each [`Problem`] names the line and the remedy: a file that does not parse, no kernel, several
-/// kernels without a launch order, a launch or a shape that cannot be understood. A reference in
-/// Python that has no translation is none: the task says why, and `reference.cu` is left to be written.
+/// kernels without a launch order, a launch or a shape that cannot be understood. Python
+/// that has no translation is no problem: `next` says why, and `reference.cu` is left to be written.
 pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
     let original = source::Source::parse(request.file, request.text)?;
     let expanded_text = expand::expand_macros(request.text);
@@ -124,7 +124,7 @@ pub fn create_task(request: &Request<'_>) -> Result<NewTask, Problems> {
         sized.terms = Some(translation.terms.clone());
     }
     let mut files = BTreeMap::new();
-    headers::put(&mut files, &mut work);
+    headers::put(&mut files, &mut work)?;
     let mut task = task_file::write(work, &sized, &baseline);
     task.files.extend(files);
     Ok(match translated {

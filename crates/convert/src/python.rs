@@ -23,7 +23,7 @@ mod storage;
 
 use std::collections::BTreeSet;
 
-/// Returns true if a name means something else in the kernels that an import writes.
+/// Returns true if a name means something else in the kernels that a graph is written as.
 pub(crate) fn is_reserved(name: &str) -> bool {
     let numbered = name.len() > 1
         && name.starts_with(['i', 'j', 'k', 'v', 'e'])

@@ -212,6 +212,32 @@ fn headers_of_a_project_are_found_and_copied() -> Result<()> {
             "{header}"
         );
     }
+    // A header of a header that is not there, one that leaves its folder, and two of one name.
+    for (line, expected) in [
+        (
+            "#include \"gone.h\"",
+            "deep/types.h:1: the file includes \"gone.h\"",
+        ),
+        ("#include \"../half.cuh\"", "without . and .."),
+        ("#include \"scale.cuh\"", "rename one of them"),
+    ] {
+        write("kernels/deep/types.h", line)?;
+        write("kernels/deep/scale.cuh", "// another\n")?;
+        let to = path("refused");
+        let words = ["task", "init", &file, "--to", &to, "--include", &common];
+        let refused = lab::kernelwright(&words)?;
+        ensure!(
+            refused.status.code() == Some(2),
+            "{line}: {}",
+            refused.stdout
+        );
+        ensure!(
+            refused.stderr.contains(expected),
+            "{line}: {}",
+            refused.stderr
+        );
+        ensure!(!Path::new(&to).exists(), "something was left");
+    }
     let (kernel, data) = (path("task/baseline.cu"), path("data"));
     let words = ["eval", &kernel, "--task", &task, "--data", &data];
     let evaluated = lab::kernelwright(&words)?;

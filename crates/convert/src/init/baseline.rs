@@ -131,12 +131,9 @@ fn remove_host_code(
                 if headers::is_kept(work.request, name) {
                     continue;
                 }
-                if path.starts_with('"') && !is_library_header(name) {
-                    let message =
-                        format!("the file includes {path}, which is a file of its own project");
-                    let fix = "name the folder that it is in with --include, or copy what the kernel needs \
-                         into this file and remove the line";
-                    return Err(work.problem(line, message, fix));
+                let is_quoted = path.starts_with('"');
+                if let Some(problem) = headers::missing(name, is_quoted, work.request.file, line) {
+                    return Err(problem);
                 }
                 work.guess(
                     line,
@@ -166,21 +163,6 @@ fn remove_host_code(
         }
     }
     Ok(())
-}
-
-fn is_library_header(name: &str) -> bool {
-    let known = [
-        "cuda",
-        "torch/",
-        "ATen/",
-        "c10/",
-        "std",
-        "math",
-        "cublas",
-        "nvToolsExt",
-        "assert",
-    ];
-    known.iter().any(|known| name.starts_with(known))
 }
 
 /// Removes a declaration that is no device code, or a kernel that the plan does not launch.

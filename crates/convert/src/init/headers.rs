@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use domain::problem::Problem;
+
 use super::{Request, Work};
 
 /// Headers of device code that NVRTC has; all others of libraries are left out.
@@ -14,6 +16,19 @@ const KEPT: [&str; 8] = [
     "cooperative_groups/",
     "cuda_pipeline.h",
     "cuda/",
+];
+
+/// Beginnings of the names of libraries' headers, which some files include in quotes.
+const LIBRARIES: [&str; 9] = [
+    "cuda",
+    "torch/",
+    "ATen/",
+    "c10/",
+    "std",
+    "math",
+    "cublas",
+    "nvToolsExt",
+    "assert",
 ];
 
 /// Returns true if device code may include a header of this name.
@@ -31,21 +46,50 @@ pub fn included_header(line: &str) -> Option<(&str, bool)> {
     Some((name, quoted.is_some()))
 }
 
+/// The problem of an include line whose header was not found: one in quotes that is no library's.
+pub(super) fn missing(name: &str, is_quoted: bool, file: &str, line: u32) -> Option<Problem> {
+    if !is_quoted || LIBRARIES.iter().any(|known| name.starts_with(known)) {
+        return None;
+    }
+    let message = format!("the file includes \"{name}\", which is a file of its own project");
+    let is_place = |part: &str| matches!(part, "" | "." | "..");
+    let fix = if name.split('/').any(is_place) {
+        "write its path without . and .., and name the folder that it starts from with --include"
+    } else {
+        "name the folder that it is in with --include, or copy what the kernel needs into this file and remove \
+         the line"
+    };
+    let mut problem = Problem::whole(file, message, fix);
+    problem.line = line;
+    Some(problem)
+}
+
 /// Puts the headers into the task's folder `include`, without lines that include host code's headers.
-pub(super) fn put(files: &mut BTreeMap<String, String>, work: &mut Work<'_>) {
+///
+/// # Errors
+/// A header includes a file of the project that was not found.
+pub(super) fn put(
+    files: &mut BTreeMap<String, String>,
+    work: &mut Work<'_>,
+) -> Result<(), Problem> {
     let request = work.request;
     for (name, text) in request.headers {
         let mut kept = String::new();
-        for line in text.split_inclusive('\n') {
+        for (number, line) in (1..).zip(text.split_inclusive('\n')) {
             let other = included_header(line).filter(|(other, _)| !is_kept(request, other));
-            match other {
-                Some((other, _)) => work.guess(
-                    0,
-                    format!("{other} is left out of include/{name}: host code's header"),
-                ),
-                None => kept.push_str(line),
+            let Some((other, is_quoted)) = other else {
+                kept.push_str(line);
+                continue;
+            };
+            if let Some(problem) = missing(other, is_quoted, name, number) {
+                return Err(problem);
             }
+            work.guess(
+                0,
+                format!("{other} is left out of include/{name}: host code's header"),
+            );
         }
         files.insert(format!("include/{name}"), kept);
     }
+    Ok(())
 }

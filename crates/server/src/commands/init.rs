@@ -41,7 +41,7 @@ pub(super) fn init(args: &InitArgs) -> Ending {
     };
     let file = args.file.display().to_string();
     let mut headers = BTreeMap::new();
-    collect_headers(&args.file, &text, &args.include, &mut headers);
+    collect_headers(&args.file, &text, &args.include, &mut headers)?;
     let mut task = create_task(&Request {
         file: &file,
         text: &text,
@@ -80,18 +80,21 @@ pub(super) fn init(args: &InitArgs) -> Ending {
 }
 
 /// Reads the headers that a file includes in quotes, and those that they include, as far as they are found beside the
-/// including file or in a folder. What is not found is reported where the file is read.
+/// including file or in a folder. What is not found is reported when the task is made.
+///
+/// # Errors
+/// Two headers are included by the same name.
 fn collect_headers(
     file: &Path,
     text: &str,
     folders: &[PathBuf],
     found: &mut BTreeMap<String, String>,
-) {
+) -> Result<(), Failure> {
     let own = file.parent().map(Path::to_owned).unwrap_or_default();
     let included = text.lines().filter_map(included_header);
     for (name, _) in included.filter(|(_, is_quoted)| *is_quoted) {
-        // A path that leaves its folder has no place in a task.
-        if found.contains_key(name) || name.split('/').any(|part| part == "..") {
+        // A header is a file of the task by the name in the line, which must be its path there.
+        if name.split('/').any(|part| matches!(part, "" | "." | "..")) {
             continue;
         }
         let places = [&own].into_iter().chain(folders);
@@ -99,11 +102,25 @@ fn collect_headers(
             let place = folder.join(name);
             Some((fs::read_to_string(&place).ok()?, place))
         });
-        if let Some((header, place)) = known.next() {
-            found.insert(name.to_owned(), header.clone());
-            collect_headers(&place, &header, folders, found);
+        let Some((header, place)) = known.next() else {
+            continue;
+        };
+        match found.get(name) {
+            None => {
+                found.insert(name.to_owned(), header.clone());
+                collect_headers(&place, &header, folders, found)?;
+            }
+            Some(other) if *other == header => {}
+            Some(_) => {
+                let place = place.display();
+                return Err(Failure::input(anyhow!(
+                    "copy the header {place}, which {} includes: another one is included as \"{name}\" too; rename one of them",
+                    file.display()
+                )));
+            }
         }
     }
+    Ok(())
 }
 
 /// Says in `task.toml` which region of the file a winner replaces, if the file is in a git repository and one region
