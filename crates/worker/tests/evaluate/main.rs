@@ -32,6 +32,7 @@ mod walls;
 use std::process::ExitCode;
 
 use domain::evaluation::{EvaluationStage, Incumbent, MachineCode};
+use domain::task::GateSubject;
 use domain::verdict::{Outcome, Verdict, VerdictKind};
 
 use lab::{Lab, files, lab, read};
@@ -252,6 +253,37 @@ fn an_idle_launch_of_many_blocks_meets_no_gate() {
         .unwrap();
     assert!(!gate.met && gate.found < 1.0, "{gate:?}");
     assert!(!evaluation.promotable());
+}
+
+#[test]
+fn gates_on_counters_hold_for_a_padded_tile_and_not_for_a_plain_one() {
+    const TASK: &str = "transpose-f32";
+    let Some(lab) = lab() else { return };
+    let source = read(TASK, "playbook/01-shared-tile.cu");
+    let evaluate = |source: String| {
+        let mut request = Lab::request(TASK, "a.cu", source);
+        let text = request.task.files.get_mut("task.toml").unwrap();
+        text.push_str(
+            "\n[gates.bank_conflict_percent]\nmax = 5\nenforce = \"reject\"\n\
+             [gates.dram_percent]\nmin = 50\nenforce = \"phase\"\n",
+        );
+        lab.evaluate(&request)
+    };
+    let padded = evaluate(source.clone());
+    let acceptance = padded.verdict.acceptance().unwrap();
+    let (_, launch) = acceptance.timing.largest_bottleneck().unwrap();
+    assert_eq!(launch.bottleneck, "dram_bytes");
+    let dram = padded.gates.iter();
+    let mut dram = dram.filter(|gate| gate.subject == GateSubject::DramPercent);
+    assert!(dram.all(|gate| gate.met && (gate.found - 100.0 * launch.share).abs() < 0.1));
+    let plain = source.replace("[TILE + 1]", "[TILE]");
+    assert_ne!(plain, source, "the tile is padded");
+    let plain = evaluate(plain).verdict;
+    let Verdict::GateRejected { gate, found, .. } = &plain else {
+        panic!("{plain}");
+    };
+    assert_eq!(gate, "bank_conflict_percent");
+    assert!(*found > 90.0, "32 lanes of one bank: {found}");
 }
 
 #[test]
