@@ -1,19 +1,22 @@
 //! The answers of references on disk: a folder for each set of inputs, a file for each tensor.
 //!
-//! A file is renamed into place as a whole, so that a process that dies leaves no partial file.
+//! A file holds the XXH64 checksum of its content, 8 bytes in little-endian order, and then the content: binary64
+//! values in little-endian order. It is renamed into place as a whole, so that a process that dies leaves no partial
+//! file. The checksum finds damage and no forgery, because no candidate's process may write here. Answers are up to
+//! eight times as large as the outputs, and SHA-256 took a fifth of an evaluation's processor time where the processor
+//! has no instructions for it, as on the hosts of most L4s.
 
 use std::fs;
 use std::path::Path;
 
-use domain::digest::Digest;
 use domain::dtype::Dtype;
-
 use tensors::inputs;
+use twox_hash::XxHash64;
 
 use crate::role_error::RoleError;
 
 /// The file of an output's answer.
-pub(crate) fn answer_file(tensor: &str) -> String {
+pub fn answer_file(tensor: &str) -> String {
     format!("{tensor}.answer")
 }
 
@@ -22,20 +25,48 @@ pub(crate) fn scale_file(tensor: &str) -> String {
     format!("{tensor}.scale")
 }
 
-/// Writes a cache file atomically, with the digest of its content at the start.
+/// Writes a cache file atomically, with the checksum of its content at the start.
 pub(crate) fn write_cached(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     let path = folder.join(name);
     let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
-    let sealed = [Digest::of(content).bytes().as_slice(), content].concat();
+    let sealed = [&checksum(content), content].concat();
     fs::write(&partial, sealed).map_err(RoleError::file("write", &partial))?;
     fs::rename(&partial, &path).map_err(RoleError::file("move into place", &path))
 }
 
-/// Reads a cache file of binary64 values; none if it is absent, damaged or of another size.
-pub(crate) fn read_cached(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
+/// Reads a cache file of `elements` binary64 values; none if it is absent, damaged or of another size.
+pub fn read_cached(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
     let sealed = fs::read(folder.join(name)).ok()?;
-    let (digest, content) = sealed.split_at_checked(32)?;
-    let whole = Digest::of(content).bytes().as_slice() == digest
-        && content.len() as u64 == elements * Dtype::F64.bytes();
+    let (stored, content) = sealed.split_first_chunk()?;
+    let whole =
+        content.len() as u64 == elements * Dtype::F64.bytes() && checksum(content) == *stored;
     whole.then(|| inputs::decode(Dtype::F64, content))
+}
+
+fn checksum(content: &[u8]) -> [u8; 8] {
+    XxHash64::oneshot(0, content).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_damaged_or_shorter_file_is_no_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let content = [1.5_f64, -2.0].map(f64::to_le_bytes).concat();
+        write_cached(folder.path(), "y.answer", &content).unwrap();
+        let read = |elements| read_cached(folder.path(), "y.answer", elements);
+        assert_eq!(read(2), Some(vec![1.5, -2.0]));
+        assert_eq!(read(1), None);
+        assert_eq!(read_cached(folder.path(), "z.answer", 2), None);
+
+        let path = folder.path().join("y.answer");
+        let mut bytes = fs::read(&path).unwrap();
+        *bytes.last_mut().unwrap() ^= 1;
+        fs::write(&path, &bytes).unwrap();
+        assert_eq!(read(2), None);
+        fs::write(&path, &bytes[..5]).unwrap();
+        assert_eq!(read(2), None);
+    }
 }

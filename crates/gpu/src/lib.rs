@@ -8,7 +8,7 @@
 
 #![deny(unsafe_code)]
 
-mod answer_cache;
+pub mod answer_cache;
 mod cache;
 mod clocks;
 mod compile;

@@ -57,15 +57,24 @@ pub(crate) fn verify_on(gpu: &Gpu, job: &VerifyJob) -> Result<VerifyReply, RoleE
     }
     let mut comparisons = Vec::new();
     for check in &job.checks {
-        let known = outputs(check).all(|tensor| is_cached(check, tensor));
-        if !known {
+        let mut answers = cached_answers(check);
+        if answers.is_none() {
             answer(gpu, &loaded, check)?;
         }
         let Some(folder) = &check.outputs else {
             continue;
         };
-        for tensor in outputs(check) {
-            comparisons.push(compare_output(check, tensor, folder)?);
+        if answers.is_none() {
+            answers = cached_answers(check);
+        }
+        let answers = answers.ok_or_else(|| {
+            RoleError::Job(format!(
+                "an answer of the reference or its error scale is not as long as the tensor, or {} was changed meanwhile",
+                check.cache.display()
+            ))
+        })?;
+        for (tensor, answer) in outputs(check).zip(&answers) {
+            comparisons.push(compare_output(check, tensor, answer, folder)?);
         }
     }
     Ok(VerifyReply { comparisons })
@@ -145,8 +154,11 @@ fn file_of(check: &Check, buffer: &str) -> Option<String> {
         .map(|(output, _)| scale_file(output))
 }
 
-fn is_cached(check: &Check, tensor: &TensorData) -> bool {
-    cached_answer(check, tensor).is_some()
+/// The answers for all tensors of a check, in their order; none if one is missing or damaged.
+fn cached_answers(check: &Check) -> Option<Vec<Answer>> {
+    outputs(check)
+        .map(|tensor| cached_answer(check, tensor))
+        .collect()
 }
 
 fn cached_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
@@ -169,15 +181,9 @@ fn cached_answer(check: &Check, tensor: &TensorData) -> Option<Answer> {
 fn compare_output(
     check: &Check,
     tensor: &TensorData,
+    answer: &Answer,
     folder: &Path,
 ) -> Result<OutputComparison, RoleError> {
-    let answer = cached_answer(check, tensor).ok_or_else(|| {
-        RoleError::Job(format!(
-            "the reference's answer for {} is not as long as the tensor or its error scale, or {} was changed meanwhile",
-            tensor.name,
-            check.cache.display()
-        ))
-    })?;
     let found = read_saved(tensor, folder)?;
     let output = Output {
         execution: check.id,

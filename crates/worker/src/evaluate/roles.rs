@@ -15,6 +15,7 @@ use domain::role::{
 };
 use domain::task::{Case, Role as Direction, Task};
 use domain::verdict::Verdict;
+use gpu::answer_cache;
 
 use super::context::Plans;
 use super::error::{EvaluateError, Stop, storage};
@@ -300,8 +301,8 @@ impl Roles<'_> {
                 outputs
                     .filter(|tensor| tensor.role != Direction::In)
                     .map(|tensor| {
-                        let file = check.cache.join(format!("{}.answer", tensor.name));
-                        Ok((tensor.name.clone(), read_answer(&file, tensor.elements())?))
+                        let values = read_answer(&check.cache, &tensor.name, tensor.elements())?;
+                        Ok((tensor.name.clone(), values))
                     })
                     .collect()
             })
@@ -376,23 +377,16 @@ impl Roles<'_> {
     }
 }
 
-/// Reads the binary64 values that a verifier wrote: the digest of their bytes, then the bytes.
-pub(super) fn read_answer(file: &Path, elements: u64) -> Result<Vec<f64>, EvaluateError> {
-    let sealed = std::fs::read(file).map_err(storage(file))?;
-    let damaged = || EvaluateError::Verifier {
-        how: format!("left {} damaged; remove it", file.display()),
-    };
-    let (digest, content) = sealed.split_first_chunk::<32>().ok_or_else(damaged)?;
-    let (values, rest) = content.as_chunks::<8>();
-    let whole =
-        Digest::of(content).bytes() == digest && rest.is_empty() && values.len() as u64 == elements;
-    if !whole {
-        return Err(damaged());
-    }
-    Ok(values
-        .iter()
-        .map(|value| f64::from_le_bytes(*value))
-        .collect())
+/// Reads the binary64 values that a verifier wrote for an output into a folder.
+pub(super) fn read_answer(
+    folder: &Path,
+    tensor: &str,
+    elements: u64,
+) -> Result<Vec<f64>, EvaluateError> {
+    let file = answer_cache::answer_file(tensor);
+    answer_cache::read_cached(folder, &file, elements).ok_or_else(|| EvaluateError::Verifier {
+        how: format!("left {} damaged; remove it", folder.join(file).display()),
+    })
 }
 
 /// The compiled reference of a task.
