@@ -167,6 +167,27 @@ impl Lab {
         })
     }
 
+    /// A lab for a further service on the same Postgres database, with a data folder of its own.
+    ///
+    /// # Errors
+    /// If there is no such database, or as [`Lab::new`].
+    pub fn beside(&self) -> Result<Self> {
+        let database = self.database.clone();
+        ensure!(
+            database.is_some(),
+            "only a Postgres database can be shared: run the test with tests/postgres"
+        );
+        let folder = tempfile::tempdir()?;
+        Ok(Self {
+            data: folder.path().join("data"),
+            database,
+            folder,
+            service: None,
+            workers: Mutex::default(),
+            client: self.client.clone(),
+        })
+    }
+
     /// Starts a service with a local worker in a new data folder.
     ///
     /// # Errors
@@ -251,13 +272,26 @@ impl Lab {
         name: &str,
         environment: &[(&str, &str)],
     ) -> Result<Process> {
+        self.worker_at(&self.address()?, folder, name, environment)
+    }
+
+    /// As [`Lab::worker_in`], for the service at another address, such as that of a load balancer.
+    ///
+    /// # Errors
+    /// If the process cannot be started.
+    pub fn worker_at(
+        &self,
+        address: &str,
+        folder: &str,
+        name: &str,
+        environment: &[(&str, &str)],
+    ) -> Result<Process> {
         let log = self.folder.path().join(format!("{folder}.log"));
         let data = self.folder.path().join(folder);
-        let address = self.address()?;
         let words = [
             "worker",
             "join",
-            &address,
+            address,
             "--name",
             name,
             "--data",

@@ -1,12 +1,14 @@
 //! A run in which models, repairs, a tuner and a bandit take part, on a service that is killed at random
-//! moments: its candidates, costs and winner are those of an undisturbed run.
+//! moments, or on two services that share a database and are killed in turn: its candidates, costs and winner are
+//! those of an undisturbed run.
 //!
-//! The suite kills the service twelve times; `KERNELWRIGHT_SWEEP=full cargo test -p lab --test killed --
-//! --nocapture` kills it a hundred times, in a longer run.
+//! The suite kills one service twelve times and one of two four times. `KERNELWRIGHT_SWEEP=full cargo test -p lab
+//! --test killed -- --nocapture` kills a hundred times, in a longer run.
 
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
@@ -19,6 +21,7 @@ use lab::simulated::author::Parameters;
 use lab::simulated::reader::reply;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
+use tokio::net::{TcpListener, TcpStream};
 
 /// The models' prices differ, because the bandit weighs gains by cost.
 const MODELS: [(&str, &str); 2] = [
@@ -107,17 +110,25 @@ struct Ending {
     dollars: domain::model::Dollars,
 }
 
-async fn start() -> Result<(ScriptedModel, Lab)> {
+async fn models() -> Result<ScriptedModel> {
     let parameters = Parameters::load()?;
-    let server = ScriptedModel::start(move |asked| answer(&parameters, asked)).await?;
-    let mut lab = Lab::new()?;
+    ScriptedModel::start(move |asked| answer(&parameters, asked)).await
+}
+
+/// Starts the service of a lab that asks the models of a server.
+async fn serve(lab: &mut Lab, server: &ScriptedModel, words: &[&str]) -> Result<()> {
     std::fs::create_dir_all(lab.data())?;
     let entries = MODELS.map(|(name, price)| {
         let more = format!("price = {price}\nmax_output_tokens = 4000");
         server.entry(name, Dialect::OpenAi, &more)
     });
     std::fs::write(lab.data().join("models.toml"), entries.concat())?;
-    lab.serve(&["--with-local-worker"]).await?;
+    lab.serve(words).await
+}
+
+async fn start() -> Result<(ScriptedModel, Lab)> {
+    let (server, mut lab) = (models().await?, Lab::new()?);
+    serve(&mut lab, &server, &["--with-local-worker"]).await?;
     Ok((server, lab))
 }
 
@@ -171,6 +182,14 @@ async fn undisturbed(request: &RunRequest) -> Result<Ending> {
     ending(&lab, run.id).await
 }
 
+/// Waits until a run has one more verdict than now, or is over.
+async fn further_verdict(lab: &Lab, run: RunId) -> Result<RunView> {
+    let judged = |run: &RunView| run.verdicts.values().sum::<u32>();
+    let before: RunView = lab.get(&format!("/runs/{}", run.uuid())).await?;
+    let further = |run: &RunView| run.state.is_over() || judged(run) > judged(&before);
+    lab.until(run, further).await
+}
+
 /// The end of a run whose service is killed so many times: a random time after it answers again, or, as
 /// often, after a further verdict, so that the kills are spread over the run.
 async fn killed(request: &RunRequest, kills: u32) -> Result<Ending> {
@@ -179,10 +198,7 @@ async fn killed(request: &RunRequest, kills: u32) -> Result<Ending> {
     let mut rng = ChaCha8Rng::seed_from_u64(23);
     for kill in 1..=kills {
         if rng.random_bool(0.5) {
-            let judged = |run: &RunView| run.verdicts.values().sum::<u32>();
-            let before: RunView = lab.get(&format!("/runs/{}", run.uuid())).await?;
-            let further = |run: &RunView| run.state.is_over() || judged(run) > judged(&before);
-            lab.until(run, further).await?;
+            further_verdict(&lab, run).await?;
         }
         tokio::time::sleep(LONGEST_LIFE.mul_f64(rng.random())).await;
         lab.stop();
@@ -224,6 +240,88 @@ async fn a_run_killed_at_random_moments_ends_as_if_undisturbed() -> Result<()> {
             expected.operators
         );
     }
+    assert_eq!(found, expected);
+    Ok(())
+}
+
+/// A load balancer: hands each connection to the first address that takes it, from another one on each time.
+async fn balance(addresses: Arc<Mutex<[String; 2]>>) -> Result<String> {
+    let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let url = format!("http://{}", listener.local_addr()?);
+    tokio::spawn(async move {
+        for turn in 0.. {
+            let Ok((mut client, _)) = listener.accept().await else {
+                return;
+            };
+            let addresses = addresses.lock().expect("nobody panics with it").clone();
+            tokio::spawn(async move {
+                for offset in 0..addresses.len() {
+                    let address = &addresses[(turn + offset) % addresses.len()];
+                    if let Ok(mut service) = TcpStream::connect(address).await {
+                        // A service that is killed ends the connection.
+                        let _ = tokio::io::copy_bidirectional(&mut client, &mut service).await;
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    Ok(url)
+}
+
+/// The end of a run on two services, one of which is killed at a time and started again when the other one has gone
+/// on with the run alone. Also returns the longest time from a kill to the next verdict.
+async fn shared(request: &RunRequest, kills: u32) -> Result<(Ending, Duration)> {
+    let server = models().await?;
+    let first = Lab::new()?;
+    let folder = first.path().join("shared");
+    let folder = folder.to_str().context("a path in UTF-8")?.to_owned();
+    let words = ["--shared", folder.as_str()];
+    let second = first.beside()?;
+    let mut labs = [first, second];
+    for lab in &mut labs {
+        serve(lab, &server, &words).await?;
+    }
+    let address = |lab: &Lab| Ok::<_, anyhow::Error>(lab.address()?.replace("http://", ""));
+    let addresses = Arc::new(Mutex::new([address(&labs[0])?, address(&labs[1])?]));
+    let balancer = balance(Arc::clone(&addresses)).await?;
+    let worker = labs[0].worker_at(&balancer, "worker", "worker", &[])?;
+    let run = labs[1].launch(&lab::small_softmax()?, request).await?.id;
+    let mut rng = ChaCha8Rng::seed_from_u64(29);
+    let mut longest = Duration::ZERO;
+    for kill in 1..=kills {
+        tokio::time::sleep(LONGEST_LIFE.mul_f64(rng.random())).await;
+        // In turn, so that from the second kill on the service is killed that has taken the run over.
+        let victim = usize::try_from(kill % 2)?;
+        labs[victim].stop();
+        let began = Instant::now();
+        let view = further_verdict(&labs[1 - victim], run).await?;
+        longest = longest.max(began.elapsed());
+        ensure!(
+            !view.state.is_over(),
+            "only {kill} kills of {kills} fell into the run"
+        );
+        serve(&mut labs[victim], &server, &words).await?;
+        addresses.lock().expect("nobody panics with it")[victim] = address(&labs[victim])?;
+    }
+    let ending = ending(&labs[0], run).await?;
+    drop(worker);
+    Ok((ending, longest))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p lab --run-ignored all"]
+async fn a_run_on_two_services_of_which_one_is_killed_ends_as_if_undisturbed() -> Result<()> {
+    let full = std::env::var_os("KERNELWRIGHT_SWEEP").is_some_and(|value| value == "full");
+    let (trials, kills) = if full { (90, 40) } else { (12, 4) };
+    let request = request(trials);
+    let expected = undisturbed(&request).await?;
+    let (found, longest) = shared(&request, kills).await?;
+    println!(
+        "{kills} kills, {} candidates, at most {:.1} s from a kill to the next verdict",
+        expected.candidates.len(),
+        longest.as_secs_f64()
+    );
     assert_eq!(found, expected);
     Ok(())
 }

@@ -41,7 +41,7 @@ use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
 use domain::search::{Entry, Totals, Tunables};
 use domain::task::Task;
-use store::{CandidateRecord, Store, StoreError};
+use store::{CandidateRecord, Duties, Store, StoreError};
 
 use llm::Models;
 use model_calls::CallsInProgress;
@@ -93,6 +93,8 @@ pub struct Engine {
     models: Models,
     calls_in_progress: CallsInProgress,
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
+    /// What this service does beside others, as it was last told.
+    duties: Arc<Mutex<Duties>>,
     /// The active runs as their last steps saw them.
     progress: Arc<Mutex<HashMap<RunId, Progress>>>,
     /// Records of judged candidates, as prompts show them.
@@ -111,6 +113,7 @@ impl Engine {
             models,
             calls_in_progress: CallsInProgress::default(),
             tasks: Arc::default(),
+            duties: Arc::default(),
             progress: Arc::default(),
             records: Arc::default(),
             postponed: Arc::default(),
@@ -220,6 +223,10 @@ impl Engine {
 
     fn records(&self) -> std::sync::MutexGuard<'_, HashMap<CandidateId, Arc<CandidateRecord>>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn duties(&self) -> std::sync::MutexGuard<'_, Duties> {
+        self.duties.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn progress(&self) -> std::sync::MutexGuard<'_, HashMap<RunId, Progress>> {

@@ -123,6 +123,17 @@ impl Engine {
         Ok(())
     }
 
+    /// Aborts the calls of a run that another service goes on with, which makes them again.
+    pub(crate) fn stop_asking(&self, run: RunId) {
+        for requested in self.calls_in_progress.calls().values() {
+            if requested.run == run
+                && let Some(task) = &requested.task
+            {
+                task.abort();
+            }
+        }
+    }
+
     async fn ask(&self, call: &DueCall) -> Result<(), EngineError> {
         // The list that the call was found in can be older than its answer.
         if !self.store.begin_request(call.id, self.now()).await? {

@@ -15,7 +15,7 @@ use domain::search::{
     next_actions,
 };
 use domain::task::Task;
-use store::{NewCandidate, Snapshot, StoreError};
+use store::{Duties, NewCandidate, Snapshot, StoreError};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
@@ -35,38 +35,48 @@ const MAX_BACK_OFF: Duration = Duration::from_secs(30);
 /// The interval at which the runs' running time is recorded.
 const TIME_KEEPING: TimeDelta = TimeDelta::seconds(5);
 
+/// The task that takes the steps of a run.
+struct Driven {
+    task: JoinHandle<()>,
+    stop: CancellationToken,
+}
+
 impl Engine {
-    /// Drives every run until `shutdown`, each by a task of its own, so that a run with many candidates
-    /// does not stop its neighbours. They take turns at the one writing connection, in the order in
-    /// which they ask for it. Failures are logged and tried again, later each time.
+    /// Drives every run that this service owns until `shutdown`, each by a task of its own, so that a run with many
+    /// candidates does not stop its neighbours. They take turns at writing, in the order in which they ask for it.
+    /// Failures are logged and tried again, later each time.
     pub async fn run_forever(&self, shutdown: CancellationToken) {
         let mut hint = self.store.changed_service();
-        let mut driven = HashMap::<RunId, JoinHandle<()>>::new();
+        let mut driven = HashMap::<RunId, Driven>::new();
         let mut started = false;
         let mut kept: Option<DateTime<Utc>> = None;
         let mut wait = IDLE;
         loop {
             hint.borrow_and_update();
             let worked = async {
+                let now = self.now();
                 if !started {
-                    self.store.after_restart(self.now()).await?;
+                    self.store.extend_leases(now).await?;
                     started = true;
                 }
-                let now = self.now();
+                let duties = self.take_duties().await?;
                 if kept.is_none_or(|kept| now - kept >= TIME_KEEPING) {
                     self.store.keep_time(now).await?;
                     kept = Some(now);
                 }
-                let settled = self.settle_expired_and_confirmed().await;
-                driven.retain(|_, task| !task.is_finished());
-                for run in self.store.active_runs().await? {
-                    driven.entry(run).or_insert_with(|| {
-                        let span = info_span!("run", run.id = %run);
-                        let (engine, shutdown) = (self.clone(), shutdown.clone());
-                        tokio::spawn(
-                            async move { engine.drive(run, shutdown).await }.instrument(span),
-                        )
-                    });
+                let settled = self.settle_expired_and_confirmed(&duties).await;
+                driven.retain(|_, driven| !driven.task.is_finished());
+                for (run, driven) in &driven {
+                    if duties.runs_of_others.contains(run) && !driven.stop.is_cancelled() {
+                        info!("another service goes on with run {run}");
+                        driven.stop.cancel();
+                        self.stop_asking(*run);
+                    }
+                }
+                for run in duties.runs {
+                    driven
+                        .entry(run)
+                        .or_insert_with(|| self.begin_driving(run, &shutdown));
                 }
                 settled
             }
@@ -75,20 +85,39 @@ impl Engine {
                 break;
             }
         }
-        for (run, task) in driven {
-            if let Err(error) = task.await {
+        for (run, driven) in driven {
+            if let Err(error) = driven.task.await {
                 error!("the task of run {run} ended: {error}");
             }
         }
+        let ended = async {
+            self.store.keep_time(self.now()).await?;
+            self.store.end_duties().await
+        };
+        if let Err(error) = ended.await {
+            warn!("failed to {error}; other services wait until this one's lease ends");
+        }
     }
 
-    /// Takes the steps of one run until it is paused or over.
-    async fn drive(&self, run: RunId, shutdown: CancellationToken) {
+    fn begin_driving(&self, run: RunId, shutdown: &CancellationToken) -> Driven {
+        let stop = shutdown.child_token();
+        let (engine, token) = (self.clone(), stop.clone());
+        let span = info_span!("run", run.id = %run);
+        let task = tokio::spawn(async move { engine.drive(run, token).await }.instrument(span));
+        Driven { task, stop }
+    }
+
+    /// Takes the steps of one run until it is paused or over, or until `stop`.
+    async fn drive(&self, run: RunId, stop: CancellationToken) {
         let mut hint = self.store.changed_search(run);
         let mut wait = IDLE;
         loop {
             hint.borrow_and_update();
             let worked = async {
+                // The database may have given the run to another service meanwhile.
+                if !self.duties().hold() {
+                    return Ok(true);
+                }
                 let active = self.step_if(run, Snapshot::is_active).await?;
                 self.ask_models(Some(run)).await?;
                 Ok(active)
@@ -98,7 +127,7 @@ impl Engine {
                 Ok(false) => break,
                 Err(error) => Err(error),
             };
-            if pause(worked, &mut wait, &mut hint, &shutdown).await {
+            if pause(worked, &mut wait, &mut hint, &stop).await {
                 break;
             }
         }
@@ -111,10 +140,10 @@ impl Engine {
     /// # Errors
     /// The first failure, after everything was tried.
     pub async fn tick(&self) -> Result<(), EngineError> {
-        let mut worked = self.settle_expired_and_confirmed().await;
-        let active = self.store.active_runs().await?;
-        self.progress().retain(|run, _| active.contains(run));
-        for run in active {
+        let duties = self.take_duties().await?;
+        let mut worked = self.settle_expired_and_confirmed(&duties).await;
+        self.progress().retain(|run, _| duties.runs.contains(run));
+        for run in duties.runs {
             let step = self
                 .step(run)
                 .instrument(info_span!("run", run.id = %run))
@@ -124,11 +153,20 @@ impl Engine {
         worked.and(self.ask_models(None).await)
     }
 
+    async fn take_duties(&self) -> Result<Duties, EngineError> {
+        let duties = self.store.take_duties(self.now()).await?;
+        self.duties().clone_from(&duties);
+        Ok(duties)
+    }
+
     /// Returns expired leases to the queue, promotes confirmed champions, and re-checks old ones.
-    async fn settle_expired_and_confirmed(&self) -> Result<(), EngineError> {
+    async fn settle_expired_and_confirmed(&self, duties: &Duties) -> Result<(), EngineError> {
         let late = self.store.expire_leases(self.now()).await?;
         if late > 0 {
             warn!(jobs = late, "took back the leases of silent workers");
+        }
+        if !duties.shared_work {
+            return Ok(());
         }
         let worked = self.settle_promotions().await;
         worked.and(self.recheck_champions().await)

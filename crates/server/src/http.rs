@@ -72,7 +72,7 @@ const EVIDENCE_LIMIT: usize = 64 << 20;
 pub struct App {
     /// Runs, tasks and the store.
     pub engine: Engine,
-    /// The data folder, where bundles of evidence lie.
+    /// The folder with the bundles of evidence.
     pub data: PathBuf,
     /// The rule that decides if requests need tokens.
     pub access: Access,

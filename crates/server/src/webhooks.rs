@@ -44,6 +44,8 @@ pub const MAX_ATTEMPTS: u32 = 28;
 const BATCH: u32 = 20;
 /// The pause after an error of the database.
 const DATABASE_PAUSE: Duration = Duration::from_secs(5);
+/// The wait of a service that does not deliver until it looks whether it has to.
+const TAKEOVER_WAIT: Duration = Duration::from_secs(5);
 /// The longest wait for the next event that is due, so that a changed clock is noticed.
 const LONGEST_WAIT: Duration = Duration::from_secs(60);
 
@@ -119,10 +121,14 @@ impl Delivery {
         }
     }
 
-    /// Makes an attempt for each event that is due, and returns the time until the next one is.
+    /// Makes an attempt for each event that is due, and returns the time until the next one is. Of several services
+    /// that share a database one delivers.
     async fn deliver_due(&self) -> Result<Duration, StoreError> {
         let name = &self.name;
         loop {
+            if !self.store.does_shared_work().await? {
+                return Ok(TAKEOVER_WAIT);
+            }
             let due = self
                 .store
                 .due_webhooks(name, self.clock.now(), BATCH)

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use domain::id::RunId;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::Store;
 
@@ -24,6 +25,42 @@ pub(crate) enum CommitScope {
     Nothing,
     /// Anything else.
     Anything,
+}
+
+impl CommitScope {
+    /// The scope as one service tells another, after the service's identity.
+    pub(crate) fn write(self, sender: Uuid) -> String {
+        let (word, run) = match self {
+            Self::Run(run) => ("run", Some(run)),
+            Self::Jobs(run) => ("jobs", Some(run)),
+            Self::Shown(run) => ("shown", Some(run)),
+            Self::ShownJobs(run) => ("shown-jobs", Some(run)),
+            Self::Nothing => ("nothing", None),
+            Self::Anything => ("anything", None),
+        };
+        let run = run.map(|run| format!(" {}", run.uuid()));
+        format!("{sender} {word}{}", run.unwrap_or_default())
+    }
+
+    /// Reads what [`CommitScope::write`] wrote: the sender and the scope. None for any other text.
+    pub(crate) fn read(text: &str) -> Option<(Uuid, Self)> {
+        let words = text.split(' ').collect::<Vec<_>>();
+        let (sender, word, run) = match words[..] {
+            [sender, word] => (sender, word, None),
+            [sender, word, run] => (sender, word, Some(RunId::from(run.parse::<Uuid>().ok()?))),
+            _ => return None,
+        };
+        let scope = match (word, run) {
+            ("run", Some(run)) => Self::Run(run),
+            ("jobs", Some(run)) => Self::Jobs(run),
+            ("shown", Some(run)) => Self::Shown(run),
+            ("shown-jobs", Some(run)) => Self::ShownJobs(run),
+            ("nothing", None) => Self::Nothing,
+            ("anything", None) => Self::Anything,
+            _ => return None,
+        };
+        Some((sender.parse().ok()?, scope))
+    }
 }
 
 /// The counters.
@@ -118,5 +155,34 @@ impl Store {
     /// or changed its state, a confirmation ended, or a worker came or failed.
     pub fn changed_service(&self) -> watch::Receiver<u64> {
         self.changes.service.subscribe()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scope_is_read_as_it_was_written() {
+        let run = RunId::from(Uuid::from_u128(7));
+        for scope in [
+            CommitScope::Run(run),
+            CommitScope::Jobs(run),
+            CommitScope::Shown(run),
+            CommitScope::ShownJobs(run),
+            CommitScope::Nothing,
+            CommitScope::Anything,
+        ] {
+            let sender = Uuid::from_u128(9);
+            let written = scope.write(sender);
+            assert_eq!(
+                CommitScope::read(&written),
+                Some((sender, scope)),
+                "{written}"
+            );
+        }
+        for unknown in ["", "anything", "x anything", "x run y z"] {
+            assert_eq!(CommitScope::read(unknown), None, "{unknown}");
+        }
     }
 }

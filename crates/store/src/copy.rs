@@ -47,7 +47,7 @@ impl Store {
     /// one transaction: after an error the Postgres database is as before. The foreign keys are
     /// checked after the last row. `report` is called after each table.
     ///
-    /// No service may work with either database meanwhile, see [`Store::claim_service`].
+    /// No service may work with either database meanwhile, see [`Store::claim_database`].
     ///
     /// # Errors
     /// [`StoreError::CopyKinds`] if this is no SQLite database or `target` no Postgres database,

@@ -36,7 +36,7 @@ pub enum StoreError {
     },
     /// Another service works with the Postgres database.
     #[error(
-        "claim the database: another service works with it; stop that one first, or name another database"
+        "claim the database: a service works with it, or a command that needs it alone; stop that one first, or name another database"
     )]
     Claimed,
     /// The schema could not be brought up to date.

@@ -12,7 +12,6 @@ mod admissions;
 mod calls;
 mod candidates;
 mod changes;
-mod claim;
 mod copy;
 mod curves;
 mod error;
@@ -27,6 +26,7 @@ mod jobs;
 mod judgements;
 mod leaderboards;
 mod promotions;
+mod replicas;
 mod rows;
 mod runs;
 mod same_code;
@@ -43,25 +43,25 @@ mod workers;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use domain::api::{Curve, LineageGenerations};
 use domain::id::{CandidateId, RunId};
 use domain::task::Bundle;
-use rand::SeedableRng;
 use rand::rngs::SysRng;
+use rand::{Rng as _, SeedableRng};
 use rand_chacha::ChaCha20Rng;
 use sqlx::Connection as _;
 use sqlx::migrate::Migrator;
 use sqlx::postgres::{PgConnectOptions, PgPoolOptions};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use uuid::Uuid;
 
 pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
 pub use calls::{
     Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, OpenCalls, WrittenText,
 };
 pub use candidates::{NewCandidate, Proposed};
-pub use claim::ServiceClaim;
 pub use copy::CopiedTable;
 pub use curves::CurveDetail;
 pub use error::StoreError;
@@ -69,6 +69,7 @@ pub use faults::{MAX_FAULTS, MAX_LOSSES};
 pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};
 pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
+pub use replicas::{DatabaseClaim, Duties};
 pub use runs::{CreatedRun, NewRun};
 pub use service_counts::{JobCount, RunTotals, ServiceCounts};
 pub use snapshot::{RunOutline, Snapshot};
@@ -122,6 +123,10 @@ pub struct Store {
     /// Totals of runs by generation, and curves by run and number of buckets.
     generations: Arc<KeptAnswers<RunId, LineageGenerations>>,
     curves: Arc<KeptAnswers<(RunId, u32), Curve>>,
+    /// Identity of this value and its clones among the services of the database.
+    replica: Uuid,
+    /// The time at which the lease of this service was last renewed.
+    renewed: Arc<Mutex<Option<Instant>>>,
     /// Source of ids and run secrets.
     entropy: Arc<Mutex<ChaCha20Rng>>,
 }
@@ -225,8 +230,11 @@ impl Store {
     }
 
     fn with_pools(read: Pool, write: Pool) -> Result<Self, sqlx::Error> {
-        let entropy = ChaCha20Rng::try_from_rng(&mut SysRng)
+        let mut entropy = ChaCha20Rng::try_from_rng(&mut SysRng)
             .map_err(|source| sqlx::Error::Io(std::io::Error::other(source)))?;
+        let mut replica = uuid::Bytes::default();
+        entropy.fill_bytes(&mut replica);
+        let replica = uuid::Builder::from_random_bytes(replica).into_uuid();
         Ok(Self {
             read,
             write,
@@ -235,6 +243,8 @@ impl Store {
             bundles: Arc::default(),
             generations: Arc::default(),
             curves: Arc::default(),
+            replica,
+            renewed: Arc::default(),
             entropy: Arc::new(Mutex::new(entropy)),
         })
     }
@@ -305,7 +315,18 @@ impl Store {
     }
 
     /// Commits and wakes those whom the change concerns.
-    async fn commit_change(&self, tx: Transaction, scope: CommitScope) -> Result<(), StoreError> {
+    async fn commit_change(
+        &self,
+        mut tx: Transaction,
+        scope: CommitScope,
+    ) -> Result<(), StoreError> {
+        if tx.is_postgres() && scope != CommitScope::Nothing {
+            // Other services are told with the commit.
+            query("SELECT pg_notify($1, $2)")
+                .bind(replicas::CHANNEL)
+                .bind(scope.write(self.replica))
+                .defer(&mut tx);
+        }
         tx.commit().await.context("commit a transaction")?;
         self.changes.announce(scope);
         Ok(())

@@ -163,21 +163,6 @@ impl Store {
         self::content(run, &content)
     }
 
-    /// Runs that are neither paused nor over, oldest first.
-    ///
-    /// # Errors
-    /// The database fails.
-    pub async fn active_runs(&self) -> Result<Vec<RunId>, StoreError> {
-        let ids: Vec<Uuid> = query_scalar(
-            "SELECT id FROM runs WHERE state IN ('created', 'checking_baseline', 'running') \
-             ORDER BY id",
-        )
-        .fetch_all(&self.read)
-        .await
-        .context("list the active runs")?;
-        Ok(ids.into_iter().map(RunId::from).collect())
-    }
-
     /// Moves an active run on to the state that its candidates have reached. Nothing happens to
     /// a run that is in that state, paused or over.
     ///
@@ -348,8 +333,8 @@ impl Store {
         self.done(tx, run).await
     }
 
-    /// Adds the time since the last call to the running time of every active run, and records the
-    /// events of limits that they have reached.
+    /// Adds the time since the last call to the running time of every active run that this service owns, and
+    /// records the events of limits that they have reached.
     ///
     /// # Errors
     /// The database fails.
@@ -357,27 +342,22 @@ impl Store {
         query(
             "UPDATE runs SET elapsed = elapsed + CASE WHEN running_since < $1 \
              THEN $1 - running_since ELSE 0 END, running_since = $1 \
-             WHERE running_since IS NOT NULL",
+             WHERE running_since IS NOT NULL AND owner = $2",
         )
         .bind(micros(now))
+        .bind(self.replica)
         .execute(&self.write)
         .await
         .context("keep the runs' time")?;
         self.announce_budgets(now).await
     }
 
-    /// Restarts the clocks after the service was stopped. The time in between is no running time, and
-    /// leases that workers could not renew get a new deadline.
+    /// Gives a new deadline to leases that workers could not renew while the service was stopped.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn after_restart(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
+    pub async fn extend_leases(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        query("UPDATE runs SET running_since = $1 WHERE running_since IS NOT NULL")
-            .bind(micros(now))
-            .execute(&mut *tx)
-            .await
-            .context("restart the runs' clocks")?;
         query("UPDATE jobs SET deadline = $1 WHERE state = 'leased' AND deadline < $1")
             .bind(micros(jobs::deadline(now)))
             .execute(&mut *tx)

@@ -11,8 +11,8 @@ use domain::search::Method;
 
 use crate::lab::{Lab, honest, on_branch, request};
 
-/// No round takes more, as the longest proposes, finishes or commits once.
-const MAX_POLLS: usize = 40;
+/// No round takes more, as the longest takes the run over and proposes, finishes or commits once.
+const MAX_POLLS: usize = 60;
 
 /// A future that is given up after so many polls.
 struct PollLimit<F> {

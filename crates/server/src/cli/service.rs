@@ -51,6 +51,10 @@ pub struct ServeArgs {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseUrl,
+    /// Folder of the evidence and of the default repository of winners. Services that share a Postgres database
+    /// share it too. By default the data folder.
+    #[arg(long, value_name = "DIR", env = "KERNELWRIGHT_SHARED")]
+    pub shared: Option<PathBuf>,
     /// Also start a worker process on this machine.
     #[arg(long)]
     pub with_local_worker: bool,

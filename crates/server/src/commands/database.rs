@@ -24,7 +24,7 @@ async fn migrate(args: &DatabaseMigrateArgs) -> Ending {
     }
     let store = data.open_store(url).await.map_err(failure)?;
     // A service of this version would find nothing to do, and one of another version would be disturbed.
-    let _claim = store.claim_service().await.map_err(failure)?;
+    let _claim = store.claim_database().await.map_err(failure)?;
     store.close().await;
     print("the database has the tables of this version\n")?;
     Ok(Outcome::Accepted)
@@ -55,7 +55,7 @@ async fn copy(args: &DatabaseCopyArgs) -> Ending {
     ensure_database(&data.database())?;
     let source = data.open_store(None).await.map_err(failure)?;
     let target = Store::connect(url).await.map_err(failure)?;
-    let _claim = target.claim_service().await.map_err(failure)?;
+    let _claim = target.claim_database().await.map_err(failure)?;
     let report = |copied: &CopiedTable| {
         eprintln!(
             "kernelwright: copied {}: {} rows",

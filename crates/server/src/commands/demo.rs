@@ -85,6 +85,7 @@ async fn service(
         listen: guard::require_loopback(listen_address(args).await).map_err(Failure::input)?,
         protection: Protection::Loopback,
         data,
+        shared: data,
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,

@@ -53,6 +53,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         listen: guard::require_loopback(args.listen).map_err(Failure::input)?,
         protection: Protection::Loopback,
         data: &data,
+        shared: &data,
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,

@@ -6,10 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context as _;
 use chrono::TimeDelta;
+use domain::causes::with_causes;
 use engine::llm::Models;
 use engine::{Clock as _, Engine, Settings, SystemClock};
+use store::{DatabaseClaim, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
@@ -32,6 +34,8 @@ use crate::webhooks::{self, Endpoint};
 
 /// The longest time that each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
+/// The pause before a further attempt to reach the database.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// The settings of a service.
 #[derive(Debug, Clone)]
@@ -39,6 +43,8 @@ pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub protection: Protection,
     pub data: &'a Data,
+    /// Folder of the evidence and of the default repository of winners.
+    pub shared: &'a Data,
     /// The URL of a Postgres database; SQLite in the data folder without one.
     pub database: Option<&'a str>,
     pub author_email: &'a str,
@@ -71,8 +77,6 @@ pub(super) struct Service {
     /// The worker's own switch: it hands its job back while the service still listens.
     worker_closing: CancellationToken,
     closing: CancellationToken,
-    /// Cancelled when another service may have taken the database over.
-    database_lost: CancellationToken,
     worker: Option<JoinHandle<()>>,
     parts: Vec<(&'static str, JoinHandle<()>)>,
     lock: Lock,
@@ -81,6 +85,10 @@ pub(super) struct Service {
 /// Serves until the process gets a signal to stop.
 pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
     let data = open(&args.models.folder.data)?;
+    let shared = match &args.shared {
+        Some(folder) => Data::open(folder).map_err(Failure::infrastructure)?,
+        None => data.clone(),
+    };
     let models = models::open(&args.models)?;
     if !models.views().is_empty() {
         let names = models.views().into_iter().map(|view| view.name);
@@ -96,6 +104,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         listen: args.listen,
         protection: protection(&args)?,
         data: &data,
+        shared: &shared,
         database: args.database.database.as_deref(),
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
@@ -121,17 +130,9 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         };
         tracing::info!("workers join with: kernelwright worker join {url}{token}");
     }
-    let lost = tokio::select! {
-        requested = stop_requested() => requested.map(|()| false)?,
-        () = service.database_lost.cancelled() => true,
-    };
+    stop_requested().await?;
     tracing::info!("stopping");
     service.stop().await;
-    if lost {
-        return Err(Failure::infrastructure(anyhow!(
-            "the connection to the database was lost: check that the server runs, and start the service again; nothing recorded is lost"
-        )));
-    }
     Ok(Outcome::Accepted)
 }
 
@@ -197,8 +198,8 @@ impl Service {
         let lock = setup.data.lock().map_err(Failure::infrastructure)?;
         let store = setup.data.open_store(setup.database).await;
         let store = store.map_err(Failure::infrastructure)?;
-        let mut claim = store
-            .claim_service()
+        let claim = store
+            .share_database()
             .await
             .map_err(Failure::infrastructure)?;
         let now = SystemClock.now();
@@ -249,7 +250,7 @@ impl Service {
             }
         };
         let settings = Settings {
-            default_repository: setup.data.promotions(),
+            default_repository: setup.shared.promotions(),
             author_email: setup.author_email.to_owned(),
             recheck_after: setup.recheck_after,
         };
@@ -261,7 +262,7 @@ impl Service {
         let mut parts = Vec::new();
         for (listener, tls, access) in listeners {
             let app = App {
-                data: setup.data.root().to_owned(),
+                data: setup.shared.root().to_owned(),
                 engine: engine.clone(),
                 access,
                 metrics: metrics.clone(),
@@ -282,21 +283,20 @@ impl Service {
                 webhooks::deliver(endpoint, store, Arc::new(SystemClock), closing.clone());
             parts.push(("a webhook", delivery));
         }
+        let store = engine.store().clone();
+        let listening = announce_commits_of_others(store.clone());
+        parts.push((
+            "the changes of other services",
+            spawn_until(closing.clone(), listening),
+        ));
+        parts.push((
+            "the claim to the database",
+            spawn_until(closing.clone(), keep_claim(store, claim)),
+        ));
         let token = closing.clone();
         parts.push((
             "the engine",
             tokio::spawn(async move { engine.run_forever(token).await }),
-        ));
-        let database_lost = CancellationToken::new();
-        let (lost, token) = (database_lost.clone(), closing.clone());
-        parts.push((
-            "the claim to the database",
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = claim.lost() => lost.cancel(),
-                    () = token.cancelled() => {}
-                }
-            }),
         ));
         let worker_closing = CancellationToken::new();
         let worker = setup.local_worker.map(|options| {
@@ -315,7 +315,6 @@ impl Service {
             },
             worker_closing,
             closing,
-            database_lost,
             worker,
             parts,
             lock,
@@ -333,6 +332,42 @@ impl Service {
             finish(name, part).await;
         }
         drop(self.lock);
+    }
+}
+
+/// Works in a task of its own until `closing`.
+fn spawn_until(
+    closing: CancellationToken,
+    work: impl Future<Output = ()> + Send + 'static,
+) -> JoinHandle<()> {
+    tokio::spawn(async move {
+        closing.run_until_cancelled(work).await;
+    })
+}
+
+/// Keeps a service's claim to its database, and claims it again after the connection was lost.
+async fn keep_claim(store: Store, mut claim: DatabaseClaim) {
+    loop {
+        claim.lost().await;
+        tracing::warn!("the connection to the database was lost; trying again until it is back");
+        claim = loop {
+            match store.share_database().await {
+                Ok(claim) => break claim,
+                Err(error) => tracing::warn!("failed to {}", with_causes(&error)),
+            }
+            tokio::time::sleep(RETRY).await;
+        };
+        tracing::info!("the database answers again");
+    }
+}
+
+/// Tells those who wait for changes of the commits of services that share the database.
+async fn announce_commits_of_others(store: Store) {
+    loop {
+        if let Err(error) = store.announce_commits_of_others().await {
+            tracing::warn!("failed to {}", with_causes(&error));
+        }
+        tokio::time::sleep(RETRY).await;
     }
 }
 

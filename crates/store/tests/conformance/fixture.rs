@@ -359,6 +359,20 @@ impl Lab {
         Self::with(store, tempfile::tempdir().unwrap(), Some(url)).await
     }
 
+    /// Ends every connection to the Postgres database, as a restart of its server does.
+    pub async fn cut_connections(&self) {
+        let mut connection = sqlx::PgConnection::connect(self.url.as_ref().unwrap())
+            .await
+            .unwrap();
+        sqlx::query(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity \
+             WHERE datname = current_database() AND pid <> pg_backend_pid()",
+        )
+        .execute(&mut connection)
+        .await
+        .unwrap();
+    }
+
     async fn with(store: Store, folder: tempfile::TempDir, url: Option<String>) -> Self {
         let bundle = bundle();
         let task = Task::load(&bundle).unwrap();

@@ -201,7 +201,7 @@ async fn a_worker_that_outlived_the_service_may_renew_after_its_restart() {
     let (run, worker, baseline) = lab.running(5).await;
     lab.submit(run, baseline, "a").await;
     let leased = lab.lease(worker, at(5)).await.unwrap();
-    lab.store.after_restart(at(500)).await.unwrap();
+    lab.store.extend_leases(at(500)).await.unwrap();
     assert_eq!(lab.store.expire_leases(at(514)).await.unwrap(), 0);
     let renewed = lab
         .store

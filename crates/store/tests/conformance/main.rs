@@ -20,6 +20,7 @@ mod leaderboards;
 mod lists;
 mod older;
 mod proposals;
+mod replicas;
 mod restart;
 mod runs;
 mod same_code;

@@ -60,6 +60,7 @@ async fn only_running_time_counts() {
     let elapsed = async || store.snapshot(run).await.unwrap().elapsed;
     let checking = RunState::CheckingBaseline;
     store.advance(run, &checking, at(10)).await.unwrap();
+    assert_eq!(store.take_duties(at(11)).await.unwrap().runs, [run]);
     store.keep_time(at(14)).await.unwrap();
     assert_eq!(elapsed().await, Duration::from_secs(4));
     store.pause(run, "lunch", at(20)).await.unwrap();
@@ -71,7 +72,9 @@ async fn only_running_time_counts() {
     store.advance(run, &checking, at(100)).await.unwrap();
     store.keep_time(at(103)).await.unwrap();
     // The service was down until 200.
-    store.after_restart(at(200)).await.unwrap();
+    store.end_duties().await.unwrap();
+    let store = &lab.reopen().await;
+    assert_eq!(store.take_duties(at(200)).await.unwrap().runs, [run]);
     store
         .finish(run, StopReason::Requested, None, at(205))
         .await
@@ -90,7 +93,7 @@ async fn a_paused_run_lends_nothing_and_resumes_where_it_was() {
     let paused = lab.store.pause(run, "lunch", at(5)).await.unwrap();
     assert_eq!(paused.state.to_string(), "paused: lunch");
     assert!(lab.lease(worker, at(6)).await.is_none());
-    assert!(lab.store.active_runs().await.unwrap().is_empty());
+    assert!(lab.store.take_duties(at(6)).await.unwrap().runs.is_empty());
     let resumed = lab.store.resume(run, at(7)).await.unwrap();
     assert_eq!(resumed.state, RunState::Running);
     assert!(lab.lease(worker, at(8)).await.is_some());

@@ -70,12 +70,16 @@ async fn both_databases_have_the_same_tables_and_columns() {
 
 #[tokio::test]
 #[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
-async fn a_second_service_waits_for_the_database() {
+async fn a_command_that_needs_the_database_alone_waits_for_the_services() {
     let lab = Lab::new().await;
-    let first = lab.store.claim_service().await.unwrap();
-    let second = lab.reopen().await;
-    let waiting = tokio::spawn(async move { second.claim_service().await });
-    // The claim ends with the first service's connection.
+    let first = lab.store.share_database().await.unwrap();
+    let other = lab.reopen().await;
+    let second = other.share_database().await.unwrap();
+    let third = lab.reopen().await;
+    let waiting = tokio::spawn(async move { third.claim_database().await });
+    // A claim ends with its connection.
     drop(first);
+    assert!(!waiting.is_finished());
+    drop(second);
     waiting.await.unwrap().unwrap();
 }

@@ -75,6 +75,7 @@ async fn shares_of_a_budget_are_recorded_once() {
     let lab = lab().await;
     let (run, worker, baseline) = lab.running(2).await;
     lab.submit(run, baseline, "a").await;
+    lab.store.take_duties(at(3)).await.unwrap();
     lab.store.keep_time(at(5)).await.unwrap();
     lab.store.keep_time(at(10)).await.unwrap();
     assert_eq!(kinds(&lab).await, ["trials 50"]);

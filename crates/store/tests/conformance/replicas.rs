@@ -1,0 +1,119 @@
+//! Services that share a database: who takes a run's steps, and who hears of whose changes.
+
+use std::time::Duration;
+
+use domain::api::RunState;
+use domain::search::Operator;
+
+use crate::fixture::{Lab, at, candidate};
+
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn one_service_owns_a_run_and_another_takes_it_over_when_the_first_ends() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let (first, second) = (&lab.store, &lab.reopen().await);
+    let claim = first.share_database().await.unwrap();
+    let _claim = second.share_database().await.unwrap();
+    let checking = RunState::CheckingBaseline;
+    first.advance(run, &checking, at(10)).await.unwrap();
+    let owner = first.take_duties(at(10)).await.unwrap();
+    assert_eq!((owner.runs, owner.runs_of_others), (vec![run], vec![]));
+    let other = second.take_duties(at(11)).await.unwrap();
+    assert_eq!((other.runs, other.runs_of_others), (vec![], vec![run]));
+    // The other service does not count the time.
+    second.keep_time(at(12)).await.unwrap();
+    first.keep_time(at(14)).await.unwrap();
+    assert_eq!(first.snapshot(run).await.unwrap().elapsed.as_secs(), 4);
+
+    drop(claim);
+    let successor = loop {
+        // The server takes a moment to notice the end of the connection.
+        let duties = second.take_duties(at(20)).await.unwrap();
+        if duties.runs == [run] {
+            break duties;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    };
+    assert!(successor.runs_of_others.is_empty());
+    assert!(successor.shared_work && successor.hold());
+    // The six seconds in which nobody owned the run are no running time.
+    second.keep_time(at(21)).await.unwrap();
+    assert_eq!(second.snapshot(run).await.unwrap().elapsed.as_secs(), 5);
+}
+
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn one_of_two_services_does_the_shared_work_until_it_gives_it_up() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let (first, second) = (lab.reopen().await, lab.reopen().await);
+    // Neither has a lease yet.
+    assert!(!first.does_shared_work().await.unwrap());
+    first.take_duties(at(2)).await.unwrap();
+    second.take_duties(at(2)).await.unwrap();
+    let workers = [
+        first.does_shared_work().await.unwrap(),
+        second.does_shared_work().await.unwrap(),
+    ];
+    assert_eq!(workers.iter().filter(|works| **works).count(), 1);
+    assert_eq!(first.take_duties(at(3)).await.unwrap().runs, [run]);
+    first.end_duties().await.unwrap();
+    assert!(second.does_shared_work().await.unwrap());
+    assert_eq!(second.take_duties(at(4)).await.unwrap().runs, [run]);
+}
+
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn a_commit_wakes_those_who_wait_at_another_service() {
+    let lab = Lab::new().await;
+    let (run, other_run) = (lab.run(5).await, lab.run(6).await);
+    let waiting = lab.reopen().await;
+    let mut rows = waiting.changed_run(run);
+    let mut jobs = waiting.changed_jobs();
+    let listening = {
+        let waiting = waiting.clone();
+        tokio::spawn(async move { waiting.announce_commits_of_others().await })
+    };
+    // Everybody is woken once when the service begins to listen.
+    rows.changed().await.unwrap();
+    jobs.changed().await.unwrap();
+
+    let baseline = candidate(Operator::Baseline, None, "baseline");
+    lab.propose(run, &baseline).await;
+    rows.changed().await.unwrap();
+    jobs.changed().await.unwrap();
+    // Of another run only its jobs are news.
+    lab.propose(other_run, &baseline).await;
+    jobs.changed().await.unwrap();
+    assert!(!rows.has_changed().unwrap());
+    listening.abort();
+}
+
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn a_service_goes_on_after_the_server_cut_its_connections() {
+    let lab = Lab::new().await;
+    let run = lab.run(5).await;
+    let (first, second) = (&lab.store, lab.reopen().await);
+    let mut claim = first.share_database().await.unwrap();
+    assert_eq!(first.take_duties(at(2)).await.unwrap().runs, [run]);
+    let mut rows = second.changed_run(run);
+    let listening = {
+        let second = second.clone();
+        tokio::spawn(async move { second.announce_commits_of_others().await })
+    };
+    rows.changed().await.unwrap();
+
+    lab.cut_connections().await;
+    claim.lost().await;
+    drop(claim);
+    let _claim = first.share_database().await.unwrap();
+    assert_eq!(first.take_duties(at(30)).await.unwrap().runs, [run]);
+    // Once for what may have been missed, and for the commit.
+    rows.changed().await.unwrap();
+    let baseline = candidate(Operator::Baseline, None, "baseline");
+    lab.propose(run, &baseline).await;
+    rows.changed().await.unwrap();
+    listening.abort();
+}
