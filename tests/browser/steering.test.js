@@ -16,6 +16,7 @@ const UNCHANGED = {
   tokens: null,
   wall_seconds: null,
   device_seconds: null,
+  device_dollars: null,
   floor_percent: null,
   gain_per_dollar: null,
 };

@@ -443,13 +443,13 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
     };
     let waiting = settled.is_waiting(run.candidates);
     let reason = match run.device_room(settled) {
-        Some(room) if !actions.is_empty() => {
+        Some((room, limit)) if !actions.is_empty() => {
             actions.truncate(room);
             if actions.is_empty() && waiting {
                 // Evaluations that are under way may need less device time than was reserved for them.
                 return Vec::new();
             }
-            Some(StopReason::DeviceTime)
+            Some(limit)
         }
         _ => reason,
     };
@@ -464,6 +464,7 @@ pub fn next_actions(run: &RunSnapshot<'_>, totals: &mut Totals) -> Vec<Action> {
             StopReason::Requested
                 | StopReason::WallTime
                 | StopReason::DeviceTime
+                | StopReason::DeviceDollars
                 | StopReason::Target
         );
         return if cut && run.method.asks_models() {

@@ -610,12 +610,16 @@ fn budget_defects(view: &RunView, change: &BudgetRequest) -> Vec<Problem> {
         let used = spend.device_ms.div_ceil(1000).max(1);
         require("device_seconds", seconds >= used, used.to_string());
     }
+    if let Some(limit) = change.device_dollars {
+        let used = spend.device_dollars;
+        require("device_dollars", limit >= used, used.to_string());
+    }
     if *change == BudgetRequest::default() {
         problems.push(Problem::whole(
             "budget",
             "no limit is given",
-            "give trials, wall_seconds, tokens, dollars, device_seconds, floor_percent or \
-             gain_per_dollar",
+            "give trials, wall_seconds, tokens, dollars, device_seconds, device_dollars, \
+             floor_percent or gain_per_dollar",
         ));
     }
     problems.extend(intake::floor_defect(&change.applied_to(view.budget)));
@@ -630,6 +634,7 @@ fn goes_on(view: &RunView, change: &BudgetRequest, setting: &str) -> bool {
         "wall_seconds" => after.wall_seconds > before.wall_seconds,
         "tokens" => after.tokens > before.tokens,
         "dollars" => after.dollars > before.dollars,
+        "device_dollars" => after.device_dollars > before.device_dollars,
         "floor_percent" => {
             after.floor_percent.is_none() || after.floor_percent > before.floor_percent
         }

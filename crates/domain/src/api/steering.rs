@@ -176,6 +176,8 @@ pub struct BudgetRequest {
     pub dollars: Option<Dollars>,
     /// Seconds that devices spend on the run's candidates.
     pub device_seconds: Option<u64>,
+    /// The price of this time, dollars.
+    pub device_dollars: Option<Dollars>,
     /// Percent of the floor at which the run ends; 0 to go on however close it comes.
     pub floor_percent: Option<u32>,
     /// The least gain that another dollar is expected to bring, percent; 0 to go on however small it is.
@@ -195,6 +197,7 @@ impl BudgetRequest {
             tokens: self.tokens.or(budget.tokens),
             dollars: self.dollars.or(budget.dollars),
             device_seconds: self.device_seconds.or(budget.device_seconds),
+            device_dollars: self.device_dollars.or(budget.device_dollars),
             floor_percent: stop(self.floor_percent, budget.floor_percent),
             gain_per_dollar: stop(self.gain_per_dollar, budget.gain_per_dollar),
         }

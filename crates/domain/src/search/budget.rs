@@ -27,6 +27,10 @@ pub struct Budget {
     /// count as much as the others took on average.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub device_seconds: Option<u64>,
+    /// The price of this time, dollars; none is unlimited. Only the time of workers that told the price of an hour has
+    /// one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub device_dollars: Option<Dollars>,
     /// Percent of the floor: the run ends once the least time in which the device can do the work is this
     /// share of the champion's time. Without effect where no floor is known; none to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +49,7 @@ impl Default for Budget {
             tokens: None,
             dollars: None,
             device_seconds: None,
+            device_dollars: None,
             floor_percent: None,
             gain_per_dollar: None,
         }
@@ -78,7 +83,7 @@ pub struct Spend {
     pub interrupted_dollars: Dollars,
     /// Milliseconds that devices spent on candidates, compilation not counted.
     pub device_ms: u64,
-    /// The price of this time, dollars, as far as workers told the price of an hour. It is in no budget.
+    /// The price of this time, dollars, as far as workers told the price of an hour.
     #[serde(default)]
     pub device_dollars: Dollars,
 }
@@ -103,6 +108,11 @@ impl Budget {
                 "device_seconds",
                 self.device_seconds,
                 spend.device_ms / 1000,
+            ),
+            (
+                "device_dollars",
+                self.device_dollars.map(Dollars::nanos),
+                spend.device_dollars.nanos(),
             ),
         ];
         let used = limits.into_iter().filter_map(|(name, limit, used)| {
@@ -147,6 +157,8 @@ pub enum StopReason {
     Dollars,
     /// The devices' time is used up.
     DeviceTime,
+    /// The dollars for devices are used up.
+    DeviceDollars,
     /// Every generation was bred.
     Generations,
     /// A whole batch of first replies held no kernel.
@@ -182,6 +194,7 @@ impl StopReason {
             Self::Tokens => Some("tokens"),
             Self::Dollars => Some("dollars"),
             Self::DeviceTime => Some("device_seconds"),
+            Self::DeviceDollars => Some("device_dollars"),
             Self::Floor => Some("floor_percent"),
             Self::GainPerDollar => Some("gain_per_dollar"),
             Self::Exhausted
@@ -203,6 +216,7 @@ impl fmt::Display for StopReason {
             Self::Tokens => "the tokens left do not cover another call",
             Self::Dollars => "the dollars left do not cover another call",
             Self::DeviceTime => "device time used up",
+            Self::DeviceDollars => "dollars for devices used up",
             Self::Generations => "every generation bred",
             Self::NothingUsable => "none of the first replies held a kernel",
             Self::Target => "target reached",

@@ -36,6 +36,12 @@ impl RunSnapshot<'_> {
             .is_some_and(|limit| self.spend.device_ms >= limit.saturating_mul(1000))
         {
             Some(StopReason::DeviceTime)
+        } else if self
+            .budget
+            .device_dollars
+            .is_some_and(|limit| self.spend.device_dollars >= limit)
+        {
+            Some(StopReason::DeviceDollars)
         } else if target.is_some_and(reached) {
             Some(StopReason::Target)
         } else if self.is_close_to_floor(settled) {
@@ -66,16 +72,28 @@ impl RunSnapshot<'_> {
         expected.is_some_and(|(limit, expected)| expected < limit)
     }
 
-    /// Further candidates that the devices' time covers, if it is limited: those on their way and
-    /// those to come are taken to need what the run's candidates needed on average.
-    pub(super) fn device_room(&self, settled: &Settled) -> Option<usize> {
-        let limit = self.budget.device_seconds?.saturating_mul(1000);
+    /// Further candidates that the limits on devices cover, with the limit that covers fewest; none if devices are not
+    /// limited. Candidates on their way and those to come are taken to need what the run's candidates needed on
+    /// average.
+    pub(super) fn device_room(&self, settled: &Settled) -> Option<(usize, StopReason)> {
         let pending = |entry: &&Entry| entry.state == EntryState::Pending;
         let rest = settled.uncounted(self.candidates).iter();
         let open = rest.filter(pending).count() as u64;
         let judged = (self.candidates.len() as u64 - open).max(1);
-        let each = self.spend.device_ms.div_ceil(judged).max(1);
-        let left = limit.saturating_sub(self.spend.device_ms) / each;
-        Some(usize::try_from(left.saturating_sub(open)).unwrap_or(usize::MAX))
+        let room = |limit: u64, used: u64| {
+            let each = used.div_ceil(judged).max(1);
+            let left = limit.saturating_sub(used) / each;
+            usize::try_from(left.saturating_sub(open)).unwrap_or(usize::MAX)
+        };
+        let milliseconds = self.budget.device_seconds.map(|limit| {
+            let limit = limit.saturating_mul(1000);
+            (room(limit, self.spend.device_ms), StopReason::DeviceTime)
+        });
+        let dollars = self.budget.device_dollars.map(|limit| {
+            let room = room(limit.nanos(), self.spend.device_dollars.nanos());
+            (room, StopReason::DeviceDollars)
+        });
+        let limits = milliseconds.into_iter().chain(dollars);
+        limits.min_by_key(|(room, _)| *room)
     }
 }

@@ -435,6 +435,24 @@ fn devices_time_ends_a_run() {
 }
 
 #[test]
+fn the_price_of_devices_time_ends_a_run() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Free);
+    run.act();
+    let dollars = |dollars| Dollars::new(dollars).unwrap();
+    run.budget.device_dollars = Some(dollars(0.03));
+    run.budget.device_seconds = Some(1000);
+    run.spend.device_ms = 10_000;
+    run.spend.device_dollars = dollars(0.015);
+    assert!(matches!(run.next().as_slice(), [Action::Draft(_), ..]));
+    // One candidate took two thirds, so that another one may not be covered.
+    run.spend.device_dollars = dollars(0.02);
+    assert_eq!(run.next(), [Action::Finish(StopReason::DeviceDollars)]);
+    run.spend.device_dollars = dollars(0.03);
+    assert_eq!(run.next(), [Action::Finish(StopReason::DeviceDollars)]);
+}
+
+#[test]
 fn devices_time_of_candidates_on_their_way_is_set_aside() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Free);

@@ -88,6 +88,10 @@ pub struct RunArgs {
     /// Budget: the most device time, seconds. By default no limit.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_device_seconds: Option<u64>,
+    /// Budget: the most that device time may cost, US dollars, by the prices that workers told
+    /// (`worker join --dollars-per-hour`). By default no limit.
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
+    pub budget_device_dollars: Option<Dollars>,
     /// Share of the floor at which the run ends, percent: how close the champion's time has come to the
     /// least in which the device can do the work. By default it goes on.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]

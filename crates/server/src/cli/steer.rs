@@ -152,6 +152,9 @@ pub struct Limits {
     /// Budget: the most device time, seconds.
     #[arg(long, value_name = "SECONDS", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_device_seconds: Option<u64>,
+    /// Budget: the most that device time may cost, US dollars.
+    #[arg(long, value_name = "DOLLARS", allow_negative_numbers = true, value_parser = parse_dollars)]
+    pub budget_device_dollars: Option<Dollars>,
     /// Budget: the most tokens, read and written.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub budget_tokens: Option<u64>,

@@ -29,6 +29,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
             tokens: args.asking.budget_tokens,
             dollars: args.asking.budget_dollars,
             device_seconds: args.budget_device_seconds,
+            device_dollars: args.budget_device_dollars,
             floor_percent: args.floor_percent,
             gain_per_dollar: args.asking.gain_per_dollar,
         },

@@ -168,6 +168,7 @@ fn budget(limits: &Limits) -> BudgetRequest {
         tokens: limits.budget_tokens,
         dollars: limits.budget_dollars,
         device_seconds: limits.budget_device_seconds,
+        device_dollars: limits.budget_device_dollars,
         floor_percent: limits.floor_percent,
         gain_per_dollar: limits.gain_per_dollar,
     }

@@ -1397,6 +1397,8 @@ export interface components {
         };
         /** @description The limits that stop a run. */
         Budget: {
+            /** @default null */
+            device_dollars: components["schemas"]["Dollars"] | null;
             /**
              * Format: int64
              * @description Seconds that devices spend on the run's candidates; none is unlimited. Those on their way
@@ -1442,6 +1444,8 @@ export interface components {
         };
         /** @description New limits of a run. Those that are absent stay as they are. */
         BudgetRequest: {
+            /** @default null */
+            device_dollars: components["schemas"]["Dollars"] | null;
             /**
              * Format: int64
              * @description Seconds that devices spend on the run's candidates.
@@ -4524,7 +4528,7 @@ export interface components {
              * @description Tokens that the replies still waited for may use at most.
              */
             committed_tokens: number;
-            /** @description The price of this time, dollars, as far as workers told the price of an hour. It is in no budget. */
+            /** @description The price of this time, dollars, as far as workers told the price of an hour. */
             device_dollars?: components["schemas"]["Dollars"];
             /**
              * Format: int64
@@ -4725,7 +4729,7 @@ export interface components {
          * @description The reasons why a run ended as planned.
          * @enum {string}
          */
-        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "phase_closed" | "requested";
+        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "device_dollars" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "phase_closed" | "requested";
         /** @description A kernel from an outside proposer. */
         Submission: {
             /** @description The name of the file in messages. */

@@ -20,6 +20,7 @@ export interface Form {
   dollars: number | null;
   wall_minutes: number | null;
   device_seconds: number | null;
+  device_dollars: number | null;
   floor_percent: number | null;
   gain_per_dollar: number | null;
   mode: Evolution["schedule"]["mode"];
@@ -56,6 +57,7 @@ export function emptyForm(): Form {
     dollars: null,
     wall_minutes: null,
     device_seconds: null,
+    device_dollars: null,
     floor_percent: null,
     gain_per_dollar: null,
     mode: "generational",
@@ -90,8 +92,8 @@ export function requestOf(form: Form): RunRequest {
   const text = ({ name, device, start }: Form) =>
     filled({ name: name.trim(), device: device.trim(), start: form.method === "sweep" ? start : "" });
   const wall_seconds = form.wall_minutes === null ? null : Math.round(form.wall_minutes * 60);
-  const { trials, device_seconds, floor_percent, tokens, dollars, gain_per_dollar } = form;
-  const shared = { trials, wall_seconds, device_seconds, floor_percent };
+  const { trials, device_seconds, device_dollars, floor_percent, tokens, dollars, gain_per_dollar } = form;
+  const shared = { trials, wall_seconds, device_seconds, device_dollars, floor_percent };
   const budget = filled(asks ? { ...shared, tokens, dollars, gain_per_dollar } : shared);
   const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
   if (form.seed !== null) request.seed = form.seed;

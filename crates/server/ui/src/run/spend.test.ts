@@ -56,3 +56,13 @@ it("says times in seconds", () => {
   const [wall, device] = [line(run, "Running time"), line(run, "Device time")];
   expect([wall.quantity(wall.used), device.quantity(device.used)]).toEqual(["1 min 1 s", "1.2 s"]);
 });
+
+it("shows the price of device time beside it, and on a line of its own where it is limited", () => {
+  const spend = { ...runView().spend, device_ms: 5_000, device_dollars: 0.25 };
+  const free = runView({ spend });
+  expect(line(free, "Device time").price).toBe(0.25);
+  const limited = runView({ spend, budget: { ...runView().budget, device_dollars: 2 } });
+  expect(line(limited, "Device time").price).toBeUndefined();
+  const { used, limit } = line(limited, "Dollars for devices");
+  expect([used, limit]).toEqual([0.25, 2]);
+});

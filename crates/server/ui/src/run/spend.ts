@@ -22,13 +22,16 @@ export function budgetLines(run: RunView): BudgetLine[] {
   // Requests whose answer was lost count with the most that they may have used.
   const tokens = read(spend.usage) + spend.usage.output + spend.interrupted_tokens;
   const spent = spend.dollars + spend.interrupted_dollars;
+  // With a limit the price is a line of its own.
+  const priced = budget.device_dollars != null;
   // The service leaves out limits that are not set.
   const lines: BudgetLine[] = [
     { name: "Trials", used: run.trials, committed: 0, limit: budget.trials, quantity: count },
     { name: "Tokens", used: tokens, committed: spend.committed_tokens, limit: budget.tokens ?? null, quantity: count },
     { name: "Dollars", used: spent, committed: spend.committed_dollars, limit: budget.dollars ?? null, quantity: dollars },
     { name: "Running time", used: Math.floor(run.running_ms / 1000), committed: 0, limit: budget.wall_seconds ?? null, quantity: span },
-    { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds, price: spend.device_dollars },
+    { name: "Device time", used: Math.round(spend.device_ms / 100) / 10, committed: 0, limit: budget.device_seconds ?? null, quantity: seconds, price: priced ? undefined : spend.device_dollars },
+    { name: "Dollars for devices", used: priced ? spend.device_dollars : 0, committed: 0, limit: budget.device_dollars ?? null, quantity: dollars },
   ];
   return lines.filter(({ used, committed, limit }) => limit !== null || used > 0 || committed > 0);
 }

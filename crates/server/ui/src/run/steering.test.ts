@@ -4,7 +4,7 @@ import type { SteeringEntry } from "../api/types";
 import { describe, inForceFor, isInForce } from "./steering";
 
 const entry = (over: object): SteeringEntry => ({ entry: 1, at: "2026-10-01T00:00:00Z", actor: "ada", since: 3, withdrawn_by: null, ...over }) as SteeringEntry;
-const limits = { trials: 45, wall_seconds: null, tokens: null, dollars: 1, device_seconds: null, floor_percent: null, gain_per_dollar: null };
+const limits = { trials: 45, wall_seconds: null, tokens: null, dollars: 1, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null };
 
 group("directions", () => {
   it("are described in words", () => {

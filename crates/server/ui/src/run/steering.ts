@@ -9,6 +9,7 @@ const LIMITS: [keyof Budget, (value: number) => string][] = [
   ["tokens", (value) => `${count(value)} tokens`],
   ["dollars", dollars],
   ["device_seconds", (value) => `${count(value)} s of device time`],
+  ["device_dollars", (value) => `${dollars(value)} for devices`],
   ["floor_percent", (value) => `an end at ${count(value)} % of the floor`],
   ["gain_per_dollar", (value) => `an end below ${count(value)} % of gain per dollar`],
 ];
