@@ -408,7 +408,7 @@ async fn work(fleet: &Arc<Fleet>, labs: &[Lab], workers: &[WorkerId]) -> Result<
     Ok(())
 }
 
-/// What the services have used so far.
+/// Reads the processor time and the memory of all services.
 fn usage(labs: &[Lab]) -> Result<Usage> {
     let mut sum = Usage {
         seconds: 0.0,

@@ -93,7 +93,7 @@ pub struct Engine {
     models: Models,
     calls_in_progress: CallsInProgress,
     tasks: Arc<Mutex<HashMap<Digest, Arc<Task>>>>,
-    /// What this service does beside others, as it was last told.
+    /// The work that the database last gave to this service.
     duties: Arc<Mutex<Duties>>,
     /// The active runs as their last steps saw them.
     progress: Arc<Mutex<HashMap<RunId, Progress>>>,

@@ -46,7 +46,7 @@ pub struct DatabaseClaim {
     holder: Option<PgConnection>,
 }
 
-/// What a service does until its lease ends.
+/// The work of a service until its lease ends.
 #[derive(Debug, Clone, Default)]
 pub struct Duties {
     /// Active runs whose steps it takes.
