@@ -123,7 +123,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Aborts the calls of a run that another service goes on with, which makes them again.
+    /// Aborts the calls of a run that this service no longer drives. The service that goes on makes them again.
     pub(crate) fn stop_asking(&self, run: RunId) {
         for requested in self.calls_in_progress.calls().values() {
             if requested.run == run

@@ -70,7 +70,6 @@ impl Engine {
                     if duties.runs_of_others.contains(run) && !driven.stop.is_cancelled() {
                         info!("another service goes on with run {run}");
                         driven.stop.cancel();
-                        self.stop_asking(*run);
                     }
                 }
                 for run in duties.runs {
@@ -130,6 +129,10 @@ impl Engine {
             if pause(worked, &mut wait, &mut hint, &stop).await {
                 break;
             }
+        }
+        // After the last step, which may have begun further calls.
+        if stop.is_cancelled() {
+            self.stop_asking(run);
         }
         self.progress().remove(&run);
     }

@@ -34,7 +34,7 @@ pub enum StoreError {
         /// The cause.
         source: sqlx::Error,
     },
-    /// Another service works with the Postgres database.
+    /// Another process works with the Postgres database.
     #[error(
         "claim the database: a service works with it, or a command that needs it alone; stop that one first, or name another database"
     )]

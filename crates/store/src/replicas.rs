@@ -32,8 +32,7 @@ const CHECK_TIMEOUT: Duration = Duration::from_secs(5);
 const LEASE: Duration = Duration::from_secs(12);
 /// The time after which a lease is renewed.
 const RENEWAL: Duration = Duration::from_secs(4);
-/// The time before the end of its lease at which a service stops the steps of its runs. A step that has begun takes
-/// less.
+/// The time before the end of its lease at which a service begins no further step of its runs.
 const MARGIN: Duration = Duration::from_secs(2);
 /// The channel on which services tell each other of their commits.
 pub(crate) const CHANNEL: &str = "kernelwright";
@@ -270,7 +269,7 @@ impl Store {
     }
 
     /// The services whose lease holds and whose connection is open.
-    async fn living(&self, view: &mut Connection) -> Result<Vec<Uuid>, StoreError> {
+    pub(crate) async fn living(&self, view: &mut Connection) -> Result<Vec<Uuid>, StoreError> {
         if !view.is_postgres() {
             return Ok(vec![self.replica]);
         }

@@ -352,12 +352,17 @@ impl Store {
         self.announce_budgets(now).await
     }
 
-    /// Gives a new deadline to leases that workers could not renew while the service was stopped.
+    /// Gives a new deadline to leases that workers could not renew while no service ran. Beside another service there
+    /// is nothing to do, and a service that fails and starts again and again must not keep the jobs of lost workers.
     ///
     /// # Errors
     /// The database fails.
     pub async fn extend_leases(&self, now: DateTime<Utc>) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
+        let living = self.living(&mut tx).await?;
+        if living.iter().any(|service| *service != self.replica) {
+            return Ok(());
+        }
         query("UPDATE jobs SET deadline = $1 WHERE state = 'leased' AND deadline < $1")
             .bind(micros(jobs::deadline(now)))
             .execute(&mut *tx)

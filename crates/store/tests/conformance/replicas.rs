@@ -117,3 +117,16 @@ async fn a_service_goes_on_after_the_server_cut_its_connections() {
     rows.changed().await.unwrap();
     listening.abort();
 }
+
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn a_service_that_starts_beside_another_does_not_extend_the_leases_of_lost_workers() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    lab.submit(run, baseline, "a").await;
+    lab.lease(worker, at(5)).await.unwrap();
+    let (first, second) = (&lab.store, lab.reopen().await);
+    first.take_duties(at(6)).await.unwrap();
+    second.extend_leases(at(30)).await.unwrap();
+    assert_eq!(first.expire_leases(at(31)).await.unwrap(), 1);
+}
