@@ -56,6 +56,7 @@ impl Dtype {
     }
 
     /// The unit roundoff of a floating type: half the distance from 1 to the next value.
+    #[inline]
     pub fn unit_roundoff(self) -> Option<f64> {
         match self {
             Self::F16 => Some(2_f64.powi(-11)),

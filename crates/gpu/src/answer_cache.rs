@@ -1,17 +1,12 @@
 //! The answers of references on disk: a folder for each set of inputs, a file for each tensor.
 //!
-//! A file holds the XXH64 checksum of its content, 8 bytes in little-endian order, and then the content: binary64
-//! values in little-endian order. It is renamed into place as a whole, so that a process that dies leaves no partial
-//! file. The checksum finds damage and no forgery, because no candidate's process may write here. Answers are up to
-//! eight times as large as the outputs, and SHA-256 took a fifth of an evaluation's processor time where the processor
-//! has no instructions for it, as on the hosts of most L4s.
+//! A file's content is sealed ([`tensors::answer`]), so that damage is found; forgery is not, because no candidate's
+//! process may write here. It is renamed into place as a whole, so that a process that dies leaves no partial file.
 
 use std::fs;
 use std::path::Path;
 
-use domain::dtype::Dtype;
-use tensors::inputs;
-use twox_hash::XxHash64;
+use tensors::answer;
 
 use crate::role_error::RoleError;
 
@@ -29,22 +24,13 @@ pub(crate) fn scale_file(tensor: &str) -> String {
 pub(crate) fn write_cached(folder: &Path, name: &str, content: &[u8]) -> Result<(), RoleError> {
     let path = folder.join(name);
     let partial = folder.join(format!("{name}.{}.partial", std::process::id()));
-    let sealed = [&checksum(content), content].concat();
-    fs::write(&partial, sealed).map_err(RoleError::file("write", &partial))?;
+    fs::write(&partial, answer::seal(content)).map_err(RoleError::file("write", &partial))?;
     fs::rename(&partial, &path).map_err(RoleError::file("move into place", &path))
 }
 
 /// Reads a cache file of `elements` binary64 values; none if it is absent, damaged or of another size.
 pub fn read_cached(folder: &Path, name: &str, elements: u64) -> Option<Vec<f64>> {
-    let sealed = fs::read(folder.join(name)).ok()?;
-    let (stored, content) = sealed.split_first_chunk()?;
-    let whole =
-        content.len() as u64 == elements * Dtype::F64.bytes() && checksum(content) == *stored;
-    whole.then(|| inputs::decode(Dtype::F64, content))
-}
-
-fn checksum(content: &[u8]) -> [u8; 8] {
-    XxHash64::oneshot(0, content).to_le_bytes()
+    answer::unseal(&fs::read(folder.join(name)).ok()?, elements)
 }
 
 #[cfg(test)]

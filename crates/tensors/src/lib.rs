@@ -3,5 +3,6 @@
 //! The crate knows no device, no process and no verdict. It is apart from `gpu` because builds for tests optimize it:
 //! its loops go over every element, and nothing else of the role processes does.
 
+pub mod answer;
 pub mod compare;
 pub mod inputs;

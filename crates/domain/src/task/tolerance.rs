@@ -66,6 +66,8 @@ impl Tolerance {
     /// scale S of that element (the operation on absolute values) and the number of summed
     /// terms. In an f16 kernel the probabilities or products that enter the sum were themselves
     /// rounded to the output's precision, hence the term `u_out` S.
+    // Inlined, like `Dtype::unit_roundoff`, because the comparison of outputs calls it for every element.
+    #[inline]
     pub fn element_bound(&self, reference: f64, scale: f64, terms: f64) -> f64 {
         self.element_factor
             * (self.output_roundoff * (reference.abs() + scale)
