@@ -168,9 +168,6 @@ pub enum Command {
     Demo(DemoArgs),
     /// Print a script that completes commands and options in a shell.
     Completions(CompletionsArgs),
-    /// Run as a child process of a worker.
-    #[command(hide = true)]
-    Role(RoleArgs),
 }
 
 /// The data folder.
@@ -236,11 +233,4 @@ pub struct CredentialFiles {
 pub struct CompletionsArgs {
     /// The shell.
     pub shell: Shell,
-}
-
-/// Arguments of `role`.
-#[derive(Debug, Clone, PartialEq, Args)]
-pub struct RoleArgs {
-    /// Name of the role: compile, disassemble, run, trace, verify, time or probe.
-    pub name: String,
 }

@@ -43,10 +43,6 @@ use crate::outcome::{Ending, Failure, exit_code};
 
 /// Runs the command and returns the documented exit code.
 pub fn dispatch(cli: Cli) -> ExitCode {
-    if let Command::Role(role) = &cli.command {
-        // A role confines itself and must start no thread before that: no runtime, no log.
-        return gpu::role::main(&role.name);
-    }
     let format = if cli.log_json {
         Format::Json
     } else {
@@ -125,7 +121,6 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Recording(args) => replay::recording(args).await,
             Command::Replay(args) => replay::replay(args, format).await,
             Command::Demo(args) => demo::demo(args, format).await,
-            Command::Role(_) => unreachable!("a role is performed without a runtime"),
         }
     });
     // Blocking threads may still wait for standard input; the process ends regardless.

@@ -81,9 +81,6 @@ fn the_other_verbs_parse() {
     assert!(
         matches!(parse("kernelwright demo --new"), Ok(Command::Demo(args)) if args.new && args.listen.is_none())
     );
-    assert!(
-        matches!(parse("kernelwright role compile"), Ok(Command::Role(args)) if args.name == "compile")
-    );
 }
 
 #[test]
