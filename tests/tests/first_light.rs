@@ -8,7 +8,6 @@ use domain::api::{
     CandidateDetail, CandidateState, CandidateSummary, PromotionState, RunRequest, RunState,
     RunView,
 };
-use domain::evaluation::Evaluation;
 use domain::search::{Method, Operator, StopReason};
 use domain::task::Bundle;
 use domain::verdict::VerdictKind;
@@ -156,54 +155,6 @@ async fn an_attention_run_ends_on_a_branch_with_its_evidence() -> Result<()> {
             .confirmation
             .is_some_and(|confirmation| confirmation.verdict.acceptance().is_some())
     );
-    Ok(())
-}
-
-#[test]
-fn every_broken_variant_gets_its_announced_verdict_and_line() -> Result<()> {
-    let folder = tempfile::tempdir()?;
-    let data = folder.path().to_str().context("UTF-8")?;
-    let mut seen = 0;
-    for task in ["attention-f16", "softmax-f32", "gemm-f32"] {
-        let bundle = lab::task(task)?;
-        let loaded = domain::task::Task::load(&bundle)?;
-        for (file, source) in &loaded.broken {
-            let expectation = source.expectation().context("stated")?;
-            let path = format!("kernels/{task}/{file}");
-            let folder = format!("kernels/{task}");
-            // A fixed key, because for an output of one element an error of half precision is above
-            // the limit on the whole output with some inputs only.
-            let words = [
-                "eval", &path, "--task", &folder, "--data", data, "--json", "--seed", "1",
-            ];
-            let done = lab::kernelwright(&words)?;
-            assert_eq!(
-                done.status.code(),
-                Some(1),
-                "{path}: {}{}",
-                done.stdout,
-                done.stderr
-            );
-            let evaluation: Evaluation = serde_json::from_str(&done.stdout)
-                .with_context(|| format!("{path}: {}{}", done.stdout, done.stderr))?;
-            let verdict = &evaluation.verdict;
-            assert_eq!(verdict.kind(), expectation.verdict, "{path}: {verdict}");
-            if let Some(code) = expectation.code {
-                let json = serde_json::to_value(verdict)?;
-                assert_eq!(json["code"], code, "{path}: {verdict}");
-            }
-            let marked = source
-                .text()
-                .lines()
-                .position(|line| line.trim_end().ends_with("// <- finding"));
-            if let Some(at) = marked {
-                let line = u32::try_from(at + 1)?;
-                assert!(verdict.blames(line), "{path}: line {line}: {verdict}");
-            }
-            seen += 1;
-        }
-    }
-    assert!(seen >= 14, "only {seen} broken variants");
     Ok(())
 }
 

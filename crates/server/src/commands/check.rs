@@ -7,6 +7,7 @@ use domain::admission::{Admission, AdmissionRule};
 use domain::candidate::KernelSource;
 use domain::evaluation::EvaluationStage;
 use domain::task::{Bundle, ScoredCache, Task};
+use domain::timing::Timing;
 use domain::verdict::{Verdict, VerdictKind};
 use serde::Serialize;
 
@@ -44,6 +45,8 @@ struct Kernel {
     found_line: Option<u32>,
     holds: bool,
     summary: String,
+    /// The times of an accepted kernel.
+    timing: Option<Timing>,
 }
 
 pub(super) async fn check(args: CheckArgs) -> Ending {
@@ -126,6 +129,7 @@ fn held(file: &str, source: &KernelSource, verdict: &Verdict) -> Kernel {
             && (expected_code.is_none() || expected_code == code)
             && expected_line.is_none_or(|line| verdict.blames(line)),
         summary: verdict.to_string(),
+        timing: verdict.acceptance().map(|accepted| accepted.timing.clone()),
     }
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use domain::candidate::KernelSource;
 use domain::digest::Digest;
 use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
 use domain::role::Key;
@@ -60,21 +59,6 @@ pub fn folder(task: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../kernels")
         .join(task)
-}
-
-/// The files of a folder below a task's, in order, with their texts.
-pub fn files(task: &str, below: &str) -> Vec<(String, String)> {
-    let mut files = std::fs::read_dir(folder(task).join(below))
-        .unwrap()
-        .map(|entry| {
-            let path = entry.unwrap().path();
-            let name = path.file_name().unwrap().to_str().unwrap();
-            let text = std::fs::read_to_string(&path).unwrap();
-            (format!("{below}/{name}"), text)
-        })
-        .collect::<Vec<_>>();
-    files.sort();
-    files
 }
 
 pub fn read(task: &str, file: &str) -> String {
@@ -214,28 +198,6 @@ impl Lab {
         self.evaluator
             .evaluate(request, |_| {}, &cancellation)
             .unwrap()
-    }
-
-    /// Evaluates every broken variant of a task and compares with what each file expects.
-    pub fn try_broken_variants(&self, task: &str) {
-        let mut surprises = Vec::new();
-        for (file, source) in files(task, "broken") {
-            let expected = KernelSource::parse(&file, source.as_str())
-                .unwrap()
-                .expectation()
-                .cloned()
-                .unwrap();
-            let verdict = self.evaluate(&Self::request(task, &file, source)).verdict;
-            let code = match &verdict {
-                domain::verdict::Verdict::RuntimeFault { code, .. } => Some(*code),
-                _ => None,
-            };
-            eprintln!("{task}/{file}: {verdict}");
-            if verdict.kind() != expected.verdict || code != expected.code {
-                surprises.push(format!("{file}: {verdict}, not {}", expected.verdict));
-            }
-        }
-        assert!(surprises.is_empty(), "{}", surprises.join("\n"));
     }
 
     /// The folder of a build.
