@@ -1,8 +1,9 @@
-//! Evaluator that all adversary tests share: real stages, real role processes, emulated device.
+//! Evaluator of a test of adversaries: real stages, real role processes, emulated device.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::fs::{self, OpenOptions};
+use std::io::{Read as _, Seek as _, Write as _};
+use std::path::{Path, PathBuf};
 
 use domain::candidate::KernelSource;
 use domain::digest::Digest;
@@ -17,24 +18,32 @@ use worker::host::{Host, Settings};
 /// Comment at the end of the line that an adversary's verdict must name.
 const MARK: &str = "// <- finding";
 
-/// An evaluator, and its evaluation of an honest candidate before the first adversary.
+/// An evaluator with a data folder of its own. When it is dropped, it asserts that an honest candidate is evaluated
+/// as it was before the first adversary.
 pub struct Bench {
     evaluator: Evaluator,
     task: Bundle,
-    honest_evaluation: Evaluation,
     data: tempfile::TempDir,
 }
 
-static BENCH: OnceLock<Bench> = OnceLock::new();
-
-/// The shared evaluator of this process.
-pub fn bench() -> &'static Bench {
-    BENCH.get_or_init(Bench::open)
+/// An evaluator for one test.
+pub fn bench() -> Bench {
+    let data = tempfile::tempdir().expect("a temporary folder can be made");
+    Bench {
+        evaluator: Evaluator::new(discover(data.path())).expect("the data folder is new"),
+        task: adversaries_task(),
+        data,
+    }
 }
 
 /// Folder of the adversaries and their task.
 pub fn folder() -> PathBuf {
     lab::repository().join("tests/adversaries")
+}
+
+/// The task that the adversaries solve.
+pub fn adversaries_task() -> Bundle {
+    lab::task_in(&folder().join("task")).expect("the task reads")
 }
 
 /// Reads the text of an adversary.
@@ -44,28 +53,6 @@ pub fn read(file: &str) -> String {
 }
 
 impl Bench {
-    fn open() -> Self {
-        let data = tempfile::tempdir().expect("a temporary folder can be made");
-        let host = discover(data.path());
-        let evaluator = Evaluator::new(host).expect("the data folder is new");
-        let task = lab::task_in(&folder().join("task")).expect("the task reads");
-        let mut bench = Self {
-            honest_evaluation: evaluate(&evaluator, &honest(&task))
-                .expect("an honest candidate is no trouble"),
-            evaluator,
-            task,
-            data,
-        };
-        assert!(
-            matches!(bench.honest_evaluation.verdict, Verdict::Accepted(_)),
-            "{}",
-            bench.honest_evaluation.verdict
-        );
-        bench.honest_evaluation.stages.clear();
-        bench.honest_evaluation.evidence = None;
-        bench
-    }
-
     /// Appends lines to the `task.toml` of a request.
     pub fn amend_task(&self, request: &mut EvaluationRequest, lines: &str) {
         let text = &self.task.files["task.toml"];
@@ -88,36 +75,17 @@ impl Bench {
         &self.task
     }
 
-    /// Evaluation of the honest candidate before the first adversary, without wall times.
-    pub fn honest_evaluation(&self) -> &Evaluation {
-        &self.honest_evaluation
-    }
-
     /// Request to evaluate one candidate in the search stage.
     pub fn request(&self, file: &str, source: String) -> EvaluationRequest {
         request(&self.task, file, source)
     }
 
-    /// Evaluates a request, then checks that an honest candidate is evaluated as before.
+    /// Evaluates a request.
     pub fn evaluate(&self, request: &EvaluationRequest) -> Evaluation {
         let evaluation = evaluate(&self.evaluator, request)
             .unwrap_or_else(|fault| panic!("{}: failed to {fault}", request.file));
         eprintln!("{}: {}", request.file, evaluation.verdict);
-        self.assert_honest_unchanged(&request.file);
         evaluation
-    }
-
-    /// Evaluates the honest candidate and asserts that its evaluation is the same as before the
-    /// first adversary.
-    pub fn assert_honest_unchanged(&self, after: &str) {
-        let mut again = evaluate(&self.evaluator, &honest(&self.task))
-            .unwrap_or_else(|fault| panic!("after {after}: failed to {fault}"));
-        again.stages.clear();
-        again.evidence = None;
-        assert_eq!(
-            again, self.honest_evaluation,
-            "after {after} an honest candidate is evaluated differently"
-        );
     }
 
     /// Evaluates an adversary in the search stage and asserts the verdict that its file announces, at
@@ -136,6 +104,71 @@ impl Bench {
             self.assert_announced(file);
         }
     }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        assert_eq!(
+            evaluate_honest(&self.evaluator, &self.task),
+            first_evaluation_as_json(),
+            "after these adversaries an honest candidate is evaluated differently"
+        );
+    }
+}
+
+/// Evaluates the honest candidate, and gives the evaluation without wall times as JSON.
+fn evaluate_honest(evaluator: &Evaluator, task: &Bundle) -> String {
+    let source = task.files["baseline.cu"].clone();
+    let mut evaluation = evaluate(evaluator, &request(task, "honest.cu", source))
+        .expect("an honest candidate is no trouble");
+    let verdict = &evaluation.verdict;
+    assert!(matches!(verdict, Verdict::Accepted(_)), "{verdict}");
+    evaluation.stages.clear();
+    evaluation.evidence = None;
+    serde_json::to_string(&evaluation).expect("an evaluation is JSON")
+}
+
+/// The evaluation, without wall times, of the honest candidate by an evaluator that met no adversary.
+pub fn first_evaluation() -> Evaluation {
+    serde_json::from_str(&first_evaluation_as_json()).expect("it was written as one")
+}
+
+/// Each test is a process: the first one that needs the evaluation makes it and keeps it for the others, in cargo's
+/// folder for the files of tests.
+fn first_evaluation_as_json() -> String {
+    let task = adversaries_task();
+    let driver = lab::binary().with_file_name("libkernelwright_driver.so");
+    let evaluator = std::env::current_exe().expect("a test has a program");
+    let made = [evaluator, lab::binary(), driver].map(|file| {
+        let metadata = fs::metadata(&file);
+        metadata
+            .and_then(|metadata| metadata.modified())
+            .expect("it is built")
+    });
+    let key = Digest::of(format!("{made:?} {task:?}")).to_string();
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join("honest-evaluation.txt");
+    let mut options = OpenOptions::new();
+    let options = options.read(true).write(true).create(true).truncate(false);
+    let mut file = options.open(path).expect("the folder is there");
+    file.lock().expect("files can be locked");
+    let mut kept = String::new();
+    file.read_to_string(&mut kept).expect("it is text");
+    if let Some((of, evaluation)) = kept.split_once('\n')
+        && of == key
+    {
+        return evaluation.to_owned();
+    }
+    let data = tempfile::tempdir().expect("a temporary folder can be made");
+    let evaluator = Evaluator::new(discover(data.path())).expect("the data folder is new");
+    let evaluation = evaluate_honest(&evaluator, &task);
+    file.set_len(0)
+        .and_then(|()| file.rewind())
+        .expect("it can be written again");
+    write!(file, "{key}\n{evaluation}").expect("there is room");
+    evaluation
 }
 
 /// Verdict that an adversary's file announces.
@@ -191,11 +224,6 @@ pub fn request(task: &Bundle, file: &str, source: String) -> EvaluationRequest {
         key: Key(Digest::of("the key of the adversaries' search")),
         incumbent: None,
     }
-}
-
-fn honest(task: &Bundle) -> EvaluationRequest {
-    let source = task.files["baseline.cu"].clone();
-    request(task, "honest.cu", source)
 }
 
 /// Evaluates one request.

@@ -2,7 +2,7 @@
 
 use domain::evaluation::Evaluation;
 
-use crate::bench::bench;
+use crate::bench::{bench, first_evaluation};
 
 /// Flags of the policy, one per line.
 fn flags(evaluation: &Evaluation) -> String {
@@ -47,30 +47,29 @@ fn b35_output_and_heap_of_the_device() {
 
 #[test]
 fn b39_little_more_than_a_launch() {
+    let bench = bench();
     let is_launch_bound = |evaluation: &Evaluation| {
         let accepted = evaluation.verdict.acceptance();
         accepted.expect("an honest candidate").launch_bound
     };
-    assert!(
-        !is_launch_bound(bench().honest_evaluation()),
-        "there is work to do"
-    );
-    let source = bench().task().files["baseline.cu"].clone();
-    let mut request = bench().request("honest.cu", source);
+    assert!(!is_launch_bound(&first_evaluation()), "there is work to do");
+    let source = bench.task().files["baseline.cu"].clone();
+    let mut request = bench.request("honest.cu", source);
     let task = request.task.files.get_mut("task.toml").expect("it is one");
     let smaller = task.replace("M = 32, N = 32, K = 32", "M = 4, N = 4, K = 1");
     assert_ne!(*task, smaller, "the score case is there");
     *task = smaller;
     assert!(
-        is_launch_bound(&bench().evaluate(&request)),
+        is_launch_bound(&bench.evaluate(&request)),
         "so small a product is mostly launching"
     );
 }
 
 #[test]
 fn c08_what_a_look_at_the_text_does_not_see() {
-    bench().assert_announced("c08-hidden-include.cu");
-    let evaluation = bench().assert_announced("c08-hidden-clock.cu");
+    let bench = bench();
+    bench.assert_announced("c08-hidden-include.cu");
+    let evaluation = bench.assert_announced("c08-hidden-clock.cu");
     let flags = flags(&evaluation);
     assert!(
         flags.contains("reads a clock or counter (%clock64)"),

@@ -6,14 +6,15 @@ use crate::bench::{bench, read};
 
 #[test]
 fn b18_races() {
-    bench().assert_all_announced(&[
+    let bench = bench();
+    bench.assert_all_announced(&[
         "b18-missing-barrier.cu",
         "b18-blocks-without-order.cu",
         "b18-read-only-cache.cu",
         "b18-sums-without-atomics.cu",
         "b18-volatile-for-a-warp.cu",
     ]);
-    let evaluation = bench().assert_announced("b18-atomic-for-one-block.cu");
+    let evaluation = bench.assert_announced("b18-atomic-for-one-block.cu");
     let verdict = evaluation.verdict.to_string();
     assert!(
         verdict.contains("line 35 orders threads of its own block only (scope cta)"),
@@ -30,19 +31,20 @@ fn b19_sums_in_any_order() {
 
 #[test]
 fn b19_sums_in_any_order_where_a_task_allows_them() {
+    let bench = bench();
     for (file, expected) in [
         ("b19-sums-in-any-order.cu", VerdictKind::Accepted),
         ("b19-more-than-rounding.cu", VerdictKind::NonDeterministic),
         ("b18-sums-without-atomics.cu", VerdictKind::DataRace),
     ] {
-        let mut request = bench().request(file, read(file));
+        let mut request = bench.request(file, read(file));
         let text = request
             .task
             .files
             .get_mut("task.toml")
             .expect("a task has it");
         *text = text.replace("[contract]", "[contract]\norder_dependent = [\"c\"]");
-        let verdict = bench().evaluate(&request).verdict;
+        let verdict = bench.evaluate(&request).verdict;
         assert_eq!(verdict.kind(), expected, "{file}: {verdict}");
         if let Verdict::NonDeterministic { reason, .. } = &verdict {
             assert!(reason.contains("by more than the tolerance"), "{reason}");

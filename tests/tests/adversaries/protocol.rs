@@ -12,7 +12,7 @@ use domain::task::Role;
 use domain::verdict::VerdictKind;
 use worker::evaluate::{Evaluator, Extent, Pass, Passes};
 
-use crate::bench::{bench, discover, evaluate, read};
+use crate::bench::{adversaries_task, bench, discover, evaluate, first_evaluation, read, request};
 
 /// All passes of a search whose failures are explained to the author.
 fn passes_of_a_search(request: &EvaluationRequest) -> Vec<Pass> {
@@ -48,7 +48,7 @@ fn passes_of_a_gate(request: &EvaluationRequest) -> Vec<Pass> {
 
 #[test]
 fn b31_times_are_taken_on_ordinary_values() {
-    let request = bench().request("any.cu", String::new());
+    let request = request(&adversaries_task(), "any.cu", String::new());
     let scored = passes_of_a_search(&request)
         .into_iter()
         .filter(|pass| pass.purpose == ExecutionPurpose::Score)
@@ -145,7 +145,7 @@ fn c05_c06_a_flood_of_output_is_drained_and_capped() {
 
 #[test]
 fn c14_the_second_level_cache_is_the_drivers_word() {
-    let device = bench().honest_evaluation().device.as_ref().expect("it ran");
+    let device = first_evaluation().device.expect("it ran");
     assert_eq!(device.l2_bytes, 48 << 20, "an L4 has 48 MiB");
 }
 
