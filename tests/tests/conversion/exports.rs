@@ -65,7 +65,7 @@ fn every_form_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Res
     check_cpp(folder.path(), &drivers, &exported).context("the C++ library")?;
     check_plan(folder.path(), &drivers, &exported).context("the plan with its loaders")?;
     check_torch(folder.path(), &drivers, &exported).context("the operator of PyTorch")?;
-    check_jax(folder.path(), &exported).context("the handler for JAX")
+    check_jax(folder.path(), &drivers, &exported).context("the handler for JAX")
 }
 
 /// The folder of one form of an exported kernel.
@@ -89,27 +89,7 @@ fn check_cpp(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> 
         words.push(format!("-I{}", to.display()));
         words.push(format!("{}/{name}.cpp", to.display()));
     }
-    let main = lab::repository().join("tests/tests/conversion/export_main.cpp");
-    let program = folder.join("program");
-    words.push(main.to_string_lossy().into_owned());
-    words.push(format!("{drivers}/libcuda.so.1"));
-    words.extend(["-o".to_owned(), program.to_string_lossy().into_owned()]);
-    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
-    let compiled = lab::program(Path::new("c++"), &[], &words)?;
-    ensure!(compiled.status.success(), "{}", compiled.stderr);
-    let mut words = Vec::new();
-    for (name, vectors) in exported {
-        for vector in vectors {
-            words.extend([
-                (*name).to_owned(),
-                vector.folder.to_string_lossy().into_owned(),
-            ]);
-        }
-    }
-    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
-    let ran = lab::program(&program, &[("LD_LIBRARY_PATH", drivers)], &words)?;
-    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
-    verify(exported)?;
+    run_program(folder, drivers, exported, words, "export_main.cpp")?;
     // `tests/exports/run` installs CMake and sets the variable.
     let Some(cmake) = std::env::var_os("EXPORT_CMAKE") else {
         println!("not run: the CMake file, because EXPORT_CMAKE is not set");
@@ -130,6 +110,39 @@ fn check_cpp(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> 
     }
     ensure!(Path::new(&build).join("libscan.a").is_file(), "no library");
     Ok(())
+}
+
+/// Compiles the files among a compiler's words with a program of ours that calls them, lets it compute the outputs of
+/// all vectors, and verifies them.
+fn run_program(
+    folder: &Path,
+    drivers: &str,
+    exported: &[Exported],
+    mut words: Vec<String>,
+    main: &str,
+) -> Result<()> {
+    let main = lab::repository().join("tests/tests/conversion").join(main);
+    let program = main.with_extension("");
+    let program = folder.join(program.file_name().context("the program has a name")?);
+    words.push(main.to_string_lossy().into_owned());
+    words.push(format!("{drivers}/libcuda.so.1"));
+    words.extend(["-o".to_owned(), program.to_string_lossy().into_owned()]);
+    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+    let compiled = lab::program(Path::new("c++"), &[], &words)?;
+    ensure!(compiled.status.success(), "{}", compiled.stderr);
+    let mut words = Vec::new();
+    for (name, vectors) in exported {
+        for vector in vectors {
+            words.extend([
+                (*name).to_owned(),
+                vector.folder.to_string_lossy().into_owned(),
+            ]);
+        }
+    }
+    let words = words.iter().map(String::as_str).collect::<Vec<_>>();
+    let ran = lab::program(&program, &[("LD_LIBRARY_PATH", drivers)], &words)?;
+    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    verify(exported)
 }
 
 /// Lines with the file beside which a form's files lie, and the folder of each vector.
@@ -164,55 +177,59 @@ fn check_plan(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()>
         println!("not run with the Python loader: EXPORT_PYTHON is not set");
         return Ok(());
     };
-    let script = lab::repository().join("tests/tests/conversion/export_main.py");
-    let script = script.to_string_lossy();
-    let ran = lab::program(Path::new(&python), &environment, &[&*script])?;
-    ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
+    run_script(Path::new(&python), drivers, &list, "export_main.py")?;
     verify(exported)
 }
 
 /// The operator runs with a stand-in for PyTorch.
 fn check_torch(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
     let list = list(folder, exported, "torch");
+    run_script(Path::new("python3"), drivers, &list, "export_torch.py")?;
+    verify(exported)
+}
+
+/// The handlers are compiled against the headers of XLA, and called through its C interface. JAX traces the modules.
+fn check_jax(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
+    // `tests/exports/run` installs JAX and sets the variables.
+    let (Some(python), Some(headers)) = (
+        std::env::var_os("EXPORT_PYTHON"),
+        std::env::var_os("EXPORT_XLA"),
+    ) else {
+        println!("not run: the handlers for JAX, because EXPORT_PYTHON or EXPORT_XLA is not set");
+        return Ok(());
+    };
+    let mut words = ["-std=c++17", "-Wall", "-Wextra", "-Werror", "-isystem"]
+        .map(str::to_owned)
+        .to_vec();
+    words.push(headers.to_string_lossy().into_owned());
+    for (name, _) in exported {
+        let to = form(folder, name, "jax");
+        words.push(format!("-I{}", to.display()));
+        words.push(format!("{}/{name}.cpp", to.display()));
+        words.push(format!("{}/{name}_ffi.cpp", to.display()));
+    }
+    run_program(folder, drivers, exported, words, "export_jax.cpp")?;
+    run_script(
+        Path::new(&python),
+        drivers,
+        &list(folder, exported, "jax"),
+        "export_jax.py",
+    )
+}
+
+/// Runs a script of ours on listed vectors. What it compiles is linked against the emulated device's driver.
+fn run_script(python: &Path, drivers: &str, list: &str, script: &str) -> Result<()> {
     let driver = format!("{drivers}/libcuda.so.1");
     let environment = [
         ("LD_LIBRARY_PATH", drivers),
         ("CUDA_DRIVER", driver.as_str()),
-        (VECTORS, list.as_str()),
+        (VECTORS, list),
     ];
-    let script = lab::repository().join("tests/tests/conversion/export_torch.py");
-    let script = script.to_string_lossy();
-    let ran = lab::program(Path::new("python3"), &environment, &[&*script])?;
+    let script = lab::repository()
+        .join("tests/tests/conversion")
+        .join(script);
+    let ran = lab::program(python, &environment, &[&*script.to_string_lossy()])?;
     ensure!(ran.status.success(), "{}{}", ran.stdout, ran.stderr);
-    verify(exported)
-}
-
-/// The handler is compiled against the headers of XLA.
-fn check_jax(folder: &Path, exported: &[Exported]) -> Result<()> {
-    // `tests/exports/run` installs the headers and sets the variable.
-    let Ok(headers) = std::env::var("EXPORT_XLA") else {
-        println!("not run: the handler for JAX, because EXPORT_XLA is not set");
-        return Ok(());
-    };
-    for (name, _) in exported {
-        let to = form(folder, name, "jax");
-        let source = to.join(format!("{name}_ffi.cpp"));
-        let (own, source) = (to.to_string_lossy(), source.to_string_lossy());
-        let words = [
-            "-std=c++17",
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-fsyntax-only",
-            "-isystem",
-            &headers,
-            "-I",
-            &own,
-            &source,
-        ];
-        let compiled = lab::program(Path::new("c++"), &[], &words)?;
-        ensure!(compiled.status.success(), "{}", compiled.stderr);
-    }
     Ok(())
 }
 

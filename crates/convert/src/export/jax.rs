@@ -227,7 +227,7 @@ def register():
             made = os.path.join(folder, "library.so")
             compiler = os.environ.get("CXX", "c++")
             driver = os.environ.get("CUDA_DRIVER", "-l:libcuda.so.1")
-            command = [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-I", jax.ffi.include_dir(), *sources, driver]
+            command = [compiler, "-std=c++17", "-O2", "-shared", "-fPIC", "-isystem", jax.ffi.include_dir(), *sources, driver]
             subprocess.run([*command, "-o", made], check=True)
             os.replace(made, path)
     library = ctypes.CDLL(path)
