@@ -26,7 +26,9 @@ async function open(options) {
   answers = [];
   page.on("response", async (response) => {
     if (!response.url().includes("/api/v1/") || response.url().includes("/events")) return;
-    answers.push({ path: new URL(response.url()).pathname, bytes: (await response.body()).length });
+    // A test may end before the last answer.
+    const body = await response.body().catch(() => null);
+    if (body) answers.push({ path: new URL(response.url()).pathname, bytes: body.length });
   });
   await page.goto(`${service.origin}/runs/${made.live}`);
 }
