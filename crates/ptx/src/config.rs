@@ -138,11 +138,14 @@ pub struct LaunchConfig<'a> {
     pub multiprocessors: u32,
     /// The multiprocessors' clock in megahertz: by it `%globaltimer` turns cycles into nanoseconds.
     pub core_mhz: u32,
+    /// Size of the L2 cache in bytes. Where all buffers fit it, every repeated access finds its sector there, and what
+    /// each wave of blocks touches is not recorded.
+    pub l2_bytes: u64,
     /// Latencies for the static critical path.
     pub latencies: Latencies,
-    /// Number of blocks to run, spread evenly over the grid, whose counters are scaled to the whole grid. Results are
-    /// then incomplete, and findings prove nothing about the other blocks. It is meant for the counters of launches
-    /// that are too large to run whole.
+    /// The fewest blocks to run, in runs of at least three waves that are spread evenly over the grid. Their counters
+    /// are scaled to the whole grid. Results are then incomplete, and findings prove nothing about the other blocks.
+    /// It is meant for the counters of launches that are too large to run whole.
     pub sample: Option<u64>,
 }
 
@@ -164,6 +167,7 @@ impl<'a> LaunchConfig<'a> {
             resident_blocks: 58,
             multiprocessors: 58,
             core_mhz: 2040,
+            l2_bytes: 48 << 20,
             latencies: Latencies::default(),
             sample: None,
         }

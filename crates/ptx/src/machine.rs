@@ -4,6 +4,7 @@ pub(crate) mod access;
 mod arithmetic;
 pub(crate) mod block;
 mod block_work;
+mod chosen_blocks;
 mod contention;
 mod control;
 mod copy;
@@ -32,12 +33,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 
 use self::leftovers::Leftovers;
 use self::placement::Placement;
-use crate::config::{Fragments, LaunchConfig, LaunchError, Limits};
+use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
 use crate::lower::schedule;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
 use crate::simd::Isa;
+use chosen_blocks::ChosenBlocks;
 
 /// A module loaded into one machine. Stale after [`Machine::unload`]; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -444,8 +446,9 @@ impl Machine {
                 info.param_bytes
             ));
         }
-        let whole = launch::SampledBlocks::new(blocks, config.sample).len() == blocks;
-        if !whole && (config.cooperative || program.blocks_synchronise) {
+        let resident = u64::from(config.resident_blocks);
+        let chosen = ChosenBlocks::new(blocks, config.sample, resident);
+        if !chosen.is_whole() && (config.cooperative || program.blocks_synchronise) {
             return invalid(
                 "a sample of its blocks, which wait for each other: only all of them get anywhere"
                     .to_owned(),
@@ -471,6 +474,12 @@ impl Machine {
                     .iter()
                     .any(|pointer| pointer.wrapping_sub(base) < bytes.max(1))
         };
+        let allocations = self.memory.allocations();
+        let bytes = allocations.iter().map(|a| a.bytes()).sum::<u64>();
+        let tells_waves = config.schedule == Schedule::Serial
+            && chosen.waves_of_grid() > 1
+            && (bytes > config.l2_bytes || !chosen.is_whole());
+        let waves = tells_waves.then_some(chosen);
         let cycles_before = schedule::cycles_before(program, &config.latencies);
         let launch = exec::Launch {
             program,
@@ -486,12 +495,12 @@ impl Machine {
             spent: AtomicU64::new(0),
             stopped_at: AtomicU64::new(u64::MAX),
             cycles_before: &cycles_before,
-            tracks: self
-                .memory
-                .allocations()
+            tracks: allocations
                 .iter()
-                .map(|a| exec::Track::new(a, writes(a.base(), a.bytes())))
+                .map(|a| exec::Track::new(a, writes(a.base(), a.bytes()), waves))
                 .collect(),
+            chosen,
+            tells_waves,
             variables: &loaded.addresses,
             multiprocessors: config.multiprocessors,
             core_mhz: config.core_mhz,

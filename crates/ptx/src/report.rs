@@ -216,6 +216,11 @@ pub struct Counters {
     pub unique_sectors_written: u64,
     /// Distinct sectors read that an earlier launch wrote last, so that the L2 cache may still hold them.
     pub produced_sectors_read: u64,
+    /// The sectors that stretches of 1, 2, 3... waves of blocks touch, at last all waves. Lengths above 16 are told at
+    /// steps of an eighth. Empty if all buffers fit the L2 cache and all blocks ran, if the blocks are one wave, or under a
+    /// seeded schedule. If only a sample of the blocks ran, all but the last are those of its runs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub working_sets: Vec<WorkingSet>,
     /// The maximum of any block for each kind of work. The maxima may be of different blocks.
     #[serde(default)]
     pub heaviest_block: BlockWork,
@@ -240,6 +245,16 @@ pub struct Counters {
     pub registers_estimate: u32,
     /// Per source line, by file and line.
     pub lines: Vec<LineTally>,
+}
+
+/// The distinct sectors (32 bytes) that a stretch of consecutive waves of blocks touches. A wave is as many blocks as
+/// run at the same time, or more in launches of more than 512 waves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkingSet {
+    /// Length of the stretch in waves.
+    pub waves: u64,
+    /// The mean of all stretches of this length. In large buffers one sector in 17 is observed.
+    pub sectors: u64,
 }
 
 /// Work of one block on the units that the blocks of a multiprocessor share.

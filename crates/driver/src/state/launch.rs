@@ -155,6 +155,7 @@ impl Driver {
             resident_blocks,
             multiprocessors: self.device.multiprocessors,
             core_mhz: self.device.clocks.core_mhz,
+            l2_bytes: self.device.memory.l2_bytes,
             latencies: self.device.latencies,
             sample: self.settings.sample,
         };

@@ -6,7 +6,7 @@ use super::access::{
     outside_global, reads_beside_others,
 };
 use super::block::Shared;
-use super::exec::{Exec, Fatal, Track};
+use super::exec::{Exec, Fatal};
 use super::traffic::MemoryPath;
 use super::warp::{PendingCopy, Warp};
 use crate::code::SlotRef;
@@ -111,7 +111,9 @@ pub(crate) fn issue(
             track
                 .allocation
                 .read(offset, &mut copy.data[..wanted as usize]);
-            Track::mark_bytes(&track.read, offset, u64::from(wanted));
+            track
+                .read_marks(exec.wave)
+                .mark_bytes(offset, u64::from(wanted));
             if !track.allocation.all_valid() && !track.allocation.is_valid(offset, wanted) {
                 for byte in 0..wanted {
                     if !track.allocation.is_valid(offset + u64::from(byte), 1) {

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use super::block_work::BlocksByTraffic;
 use super::contention::Contention;
 use super::counts::Issued;
-use super::exec::{Exec, Launch};
+use super::exec::{Exec, Launch, Reuse};
 use super::expansion;
 use crate::code::{Class, Op};
 use crate::report::{BlockWork, Classes, Counters, LineTally, Tally};
@@ -158,14 +158,10 @@ fn heaviest_multiprocessor(parts: &[Exec<'_>], whole: bool) -> BlockWork {
 
 /// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
 ///
-/// If only `executed` of the `blocks` ran, counts are scaled to the whole grid. Distinct sectors are limited to the
-/// size of their buffer.
-pub(crate) fn total(
-    launch: &Launch<'_>,
-    parts: &[Exec<'_>],
-    blocks: u64,
-    executed: u64,
-) -> Counters {
+/// If only a sample of the blocks ran, counts are scaled to the whole grid, and distinct sectors by what the last
+/// wave of a run added. They are limited to the size of their buffer.
+pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
+    let (blocks, executed) = (launch.chosen.grid(), launch.chosen.len());
     let scale = Scale { blocks, executed };
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
@@ -193,13 +189,20 @@ pub(crate) fn total(
     let mut unique_sectors_read = 0;
     let mut unique_sectors_written = 0;
     let mut produced_sectors_read = 0;
-    for track in &launch.tracks {
+    let reuse = launch
+        .tells_waves
+        .then(|| Reuse::new(&launch.tracks, launch.chosen));
+    for (number, track) in launch.tracks.iter().enumerate() {
         let all = track.allocation.bytes().div_ceil(32);
-        let distinct = |bits: &[AtomicU32]| scale.up(marked(bits)).min(all);
+        let up = |count: u64| match &reuse {
+            Some(reuse) => (count as f64 * reuse.growth[number]).round() as u64,
+            None => scale.up(count),
+        };
+        let distinct = |bits: &[AtomicU32]| up(marked(bits)).min(all);
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        produced_sectors_read += scale.up(track.allocation.produced(&track.read)).min(read);
+        produced_sectors_read += up(track.allocation.produced(&track.read)).min(read);
         if written > 0 {
             track.allocation.produce(&track.written);
         }
@@ -217,6 +220,7 @@ pub(crate) fn total(
         unique_sectors_read,
         unique_sectors_written,
         produced_sectors_read,
+        working_sets: reuse.map(|reuse| reuse.working_sets).unwrap_or_default(),
         heaviest_block: heaviest_block(parts),
         heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),
         most_atomics_on_one_word: scale.up(Contention::most(&contention)),

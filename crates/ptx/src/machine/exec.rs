@@ -1,11 +1,13 @@
 //! The state that one host thread needs to run blocks of a launch, and the counters and findings that it collects.
 
 mod findings;
+mod reuse;
 mod start;
 mod track;
 mod traffic;
 
-pub(crate) use track::Track;
+pub(crate) use reuse::Reuse;
+pub(crate) use track::{SectorMarks, Track};
 pub(crate) use traffic::Traffic;
 
 use std::cell::Cell;
@@ -13,6 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::access::load_groups::GroupState;
 use super::block_work::BlocksByTraffic;
+use super::chosen_blocks::ChosenBlocks;
 use super::contention::Contention;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
@@ -58,6 +61,10 @@ pub(crate) struct Launch<'a> {
     pub(crate) cycles_before: &'a [u64],
     /// Per allocation: touched sectors and the state of race detection between blocks.
     pub(crate) tracks: Vec<Track>,
+    /// The blocks that are executed.
+    pub(crate) chosen: ChosenBlocks,
+    /// True if the tracks tell which sectors each wave of blocks touched.
+    pub(crate) tells_waves: bool,
     /// Addresses of the module's variables.
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
@@ -139,6 +146,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) clock: u64,
     /// The vector clocks that blocks published through ordered stores.
     pub(crate) signals: Signals,
+    /// Number of the wave of the block that runs now.
+    pub(crate) wave: usize,
 }
 
 impl<'a> Exec<'a> {
@@ -171,6 +180,7 @@ impl<'a> Exec<'a> {
             by_traffic: BlocksByTraffic::default(),
             clock: 0,
             signals: Signals::default(),
+            wave: 0,
         }
     }
 

@@ -138,6 +138,7 @@ fn run_rounds(
 ) -> RoundEnd {
     let mut order: Vec<usize> = (0..block.warps.len()).collect();
     let mut idle_rounds = 0;
+    exec.wave = exec.launch.chosen.wave_of(block.shared.index);
     for _ in 0..rounds {
         if exec.launch.stopped_at.load(Relaxed) < block.shared.index {
             return RoundEnd::Fatal;
@@ -270,33 +271,10 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
     }
 }
 
-/// The blocks that a launch executes: all of them, or a sample spread evenly over the grid.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SampledBlocks {
-    grid: u64,
-    run: u64,
-}
-
-impl SampledBlocks {
-    pub(crate) fn new(grid: u64, sample: Option<u64>) -> Self {
-        let run = sample.map_or(grid, |wanted| wanted.clamp(1, grid));
-        Self { grid, run }
-    }
-
-    /// The number of blocks that are executed.
-    pub(crate) fn len(self) -> u64 {
-        self.run
-    }
-
-    /// The linear index of the `n`-th block: the middle of the `n`-th equal share of the grid.
-    fn block(self, n: u64) -> u64 {
-        ((2 * u128::from(n) + 1) * u128::from(self.grid) / (2 * u128::from(self.run))) as u64
-    }
-}
-
 /// Runs all blocks on this thread. Blocks that can wait for each other are resident together, up to `resident_blocks`;
 /// otherwise one block runs at a time.
-fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledBlocks, isa: Isa) {
+fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, isa: Isa) {
+    let chosen = exec.launch.chosen;
     let communicate = exec.launch.program.blocks_communicate || config.cooperative;
     let mut rng = match config.schedule {
         Schedule::Serial => None,
@@ -365,10 +343,10 @@ fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, chosen: SampledB
 fn run_in_parallel<'a>(
     launch: &'a Launch<'a>,
     config: &LaunchConfig<'_>,
-    chosen: SampledBlocks,
     isa: Isa,
     findings: usize,
 ) -> Vec<Exec<'a>> {
+    let chosen = launch.chosen;
     let next = AtomicU64::new(0);
     let workers = config
         .threads
@@ -423,13 +401,11 @@ pub(crate) fn run(
     isa: Isa,
     limit: usize,
 ) -> LaunchReport {
-    let blocks = launch.grid.iter().map(|n| u64::from(*n)).product::<u64>();
-    let chosen = SampledBlocks::new(blocks, config.sample);
     let mut parts = if launch.parallel {
-        run_in_parallel(launch, config, chosen, isa, limit)
+        run_in_parallel(launch, config, isa, limit)
     } else {
         let mut exec = Exec::new(launch, limit);
-        run_serially(&mut exec, config, chosen, isa);
+        run_serially(&mut exec, config, isa);
         vec![exec]
     };
     for part in &mut parts {
@@ -440,7 +416,7 @@ pub(crate) fn run(
         .filter_map(|exec| exec.outcome.clone())
         .min_by_key(|(block, _)| *block)
         .map_or(Outcome::Completed, |(_, outcome)| outcome);
-    let counters = counters::total(launch, &parts, blocks, chosen.len());
+    let counters = counters::total(launch, &parts);
     let mut printed: Vec<(u64, String)> = Vec::new();
     let mut findings = Vec::new();
     for mut part in parts {

@@ -4,9 +4,7 @@
 //! Bounds, alignment, sectors and bank conflicts depend only on the shape and on a few low bits of the base. They are
 //! computed once and looked up while the shape repeats; the results are exact.
 
-use std::sync::atomic::AtomicU32;
-
-use super::exec::{Track, Traffic};
+use super::exec::{SectorMarks, Traffic};
 use super::traffic::{self, Cost, MemoryPath};
 
 /// The relation of the lanes' addresses.
@@ -240,11 +238,11 @@ impl Pattern {
 
     /// Marks the sectors that an access touches; its first active lane is at offset `from`.
     #[inline(always)]
-    pub(crate) fn mark_sectors(&mut self, bits: &[AtomicU32], from: u64, bytes: u32) {
+    pub(crate) fn mark_sectors(&mut self, marks: SectorMarks<'_>, from: u64, bytes: u32) {
         let size = u64::from(bytes);
         match self.shape {
-            Shape::Same => Track::mark_bytes(bits, from, size),
-            Shape::Run => Track::mark_bytes(bits, from, size * u64::from(self.mask.count_ones())),
+            Shape::Same => marks.mark_bytes(from, size),
+            Shape::Run => marks.mark_bytes(from, size * u64::from(self.mask.count_ones())),
             Shape::Other => {
                 let at = word_of(from).unwrap_or(WORDS);
                 if self.sectors_phase != from & 31 {
@@ -255,8 +253,7 @@ impl Pattern {
                 }
                 let sector = from / 32;
                 for (first, last) in &self.sectors[at] {
-                    Track::mark_sectors(
-                        bits,
+                    marks.mark_sectors(
                         sector.wrapping_add_signed(*first),
                         sector.wrapping_add_signed(*last),
                     );

@@ -224,6 +224,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::exec::SectorMarks;
     use super::super::pattern::Pattern;
     use super::*;
 
@@ -514,7 +515,8 @@ mod tests {
                 let first = pattern.observe(mask, &addresses, bytes);
                 pattern.update_cost(first, bytes, MemoryPath::Global);
                 let touched: [AtomicU32; 16] = Default::default();
-                pattern.mark_sectors(&touched, first, bytes);
+                let marks = SectorMarks { bits: &touched, waves: None };
+                pattern.mark_sectors(marks, first, bytes);
                 (pattern.cost, touched.map(AtomicU32::into_inner))
             };
             let mut kept = Pattern::default();

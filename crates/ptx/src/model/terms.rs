@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cache;
 use crate::device::Device;
-use crate::report::{Classes, Counters, Tally};
+use crate::report::{Classes, Counters, Tally, WorkingSet};
 
 /// Lanes of a warp (PTX ISA: `WARP_SZ`).
 const LANES: f64 = 32.0;
@@ -280,22 +280,44 @@ fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
 }
 
 /// Bytes that reach DRAM. Every distinct sector read comes from there once, but for the share that a warm cache holds
-/// already. Sectors written stay in the second level cache, and sectors read again or left there by an earlier launch
-/// are found there, as far as all of them fit.
+/// already, and again if it was evicted before its next use. Sectors written, and those that an earlier launch left in
+/// the second level cache, are found there as far as all of them fit.
 fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     let read = counters.unique_sectors_read as f64;
     let left = counters
         .produced_sectors_read
         .min(counters.unique_sectors_read) as f64;
     let written = counters.unique_sectors_written as f64;
-    let repeated = (global_sectors(&counters.total) - read - written).max(0.0);
     let working_set = (read + written) * SECTOR;
     let lost = missed(working_set, l2_bytes);
     let fetched = match cache {
         Cache::Cold => 1.0,
         Cache::Warm { read_before } => missed(working_set.max(read_before as f64), l2_bytes),
     };
-    ((read - left) * fetched + (left + written + repeated) * lost) * SECTOR
+    let again = fetched_again(&counters.working_sets, l2_bytes / SECTOR);
+    ((read - left) * fetched + (left + written) * lost + again) * SECTOR
+}
+
+/// Sectors that a cache of `capacity` sectors has evicted when they are used again, each time counted.
+///
+/// A cache that evicts what was not used for the longest time holds what the latest waves touched. Where it is full,
+/// each further wave misses as many sectors as their working set grows by (Xiang, Ding, Luo, Bao: HOTL, a
+/// higher order theory of locality, ASPLOS 2013). A wave whose own working set exceeds the cache fetches each of its
+/// sectors once, because its blocks run at the same time.
+fn fetched_again(working_sets: &[WorkingSet], capacity: f64) -> f64 {
+    let Some(all) = working_sets.last() else {
+        return 0.0;
+    };
+    let full = working_sets.partition_point(|set| set.sectors as f64 <= capacity);
+    let Some(longer) = working_sets.get(full) else {
+        return 0.0;
+    };
+    let (waves, sectors) = match full.checked_sub(1) {
+        Some(at) => (working_sets[at].waves, working_sets[at].sectors),
+        None => (0, 0),
+    };
+    let missed = (longer.sectors - sectors) as f64 / (longer.waves - waves) as f64;
+    (missed * all.waves as f64 - all.sectors as f64).max(0.0)
 }
 
 /// The share of `bytes` that does not fit into the cache.

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::{Classes, GlobalTraffic, SharedTraffic, Tally};
+use crate::report::{Classes, GlobalTraffic, SharedTraffic, Tally, WorkingSet};
 
 fn l4() -> Device {
     Device::embedded("l4").expect("embedded")
@@ -160,6 +160,40 @@ fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
     assert_eq!(time(100_000, 50_000), time(50_000, 0));
     let huge = (1 << 30) / 32;
     assert!(time(huge, huge) > 0.9 * time(huge, 0));
+}
+
+#[test]
+fn sectors_used_again_come_from_dram_only_if_the_cache_evicted_them() {
+    let l2 = l4().memory.l2_bytes / 32;
+    let quarter = l2 / 4;
+    // Sectors from DRAM beyond the first read of each, of a launch of ten waves with these working_sets in quarters of
+    // the cache.
+    let again = |working_sets: &[(u64, u64)]| {
+        let working_sets = working_sets.iter().map(|(waves, quarters)| WorkingSet {
+            waves: *waves,
+            sectors: quarters * quarter,
+        });
+        let working_sets = working_sets.collect::<Vec<_>>();
+        let mut counters = streaming(working_sets.last().unwrap().sectors);
+        counters.total.global.sectors_read *= 10;
+        let bytes = |counters: &Counters| {
+            let time = modelled(counters, shape(5800, 256), &l4(), Cache::Cold);
+            time.traffic.dram_bytes
+        };
+        let once = bytes(&counters);
+        counters.working_sets = working_sets;
+        (bytes(&counters) - once) / (32 * quarter) as f64
+    };
+    // Each wave has sectors of its own, all have the same, or each shares some with the next.
+    assert_eq!(again(&[(1, 1), (2, 2), (5, 5), (10, 10)]), 0.0);
+    assert_eq!(again(&[(1, 5), (10, 5)]), 45.0, "more than the cache holds");
+    assert_eq!(again(&[(1, 1), (10, 1)]), 0.0);
+    assert_eq!(again(&[(1, 3), (2, 4), (3, 5), (10, 12)]), 0.0);
+    // Five waves read a quarter each, and then the other five read the same, after it has left the cache.
+    assert_eq!(
+        again(&[(1, 1), (2, 2), (3, 3), (4, 4), (5, 5), (10, 5)]),
+        5.0
+    );
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Counters of launches against counts made by hand: per line and in total, with whole and partial warps.
 
 use crate::support::{Arg, Device, kernel};
-use ptx::report::{LaunchReport, Outcome, Tally};
+use ptx::report::{LaunchReport, Outcome, Tally, WorkingSet};
 
 /// Runs a body on hand-written PTX with two buffers of 64 KiB that hold zeros, and an output.
 fn launch(text: &str, grid: u32, block: u32) -> LaunchReport {
@@ -431,6 +431,39 @@ fn each_source_line_has_its_own_account() {
 }
 
 #[test]
+fn waves_tell_which_sectors_later_blocks_touch_again() {
+    // Each block reads 256 bytes of its own, the 256 bytes of the block two before it, and one common sector, and
+    // writes 256 bytes of its own.
+    let text = kernel(
+        "mov.u32 %r2, %ctaid.x;\nshl.b32 %r3, %r2, 6;\nadd.u32 %r4, %r3, %r1;\nmul.wide.u32 %rd4, %r4, 4;\n\
+         add.u64 %rd5, %rd1, %rd4;\nld.global.u32 %r5, [%rd5+512];\nld.global.u32 %r6, [%rd5];\n\
+         ld.global.u32 %r7, [%rd2];\nadd.u32 %r5, %r5, %r6;\nadd.u32 %r5, %r5, %r7;\n\
+         add.u64 %rd6, %rd3, %rd4;\nst.global.u32 [%rd6], %r5;",
+    );
+    let run = |l2_bytes: u64, resident_blocks: u32, threads: usize| {
+        let mut device = Device::new(&text);
+        let zeros = vec![0u32; 64 * 18];
+        let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &zeros)));
+        let report = device.honest("k", [16, 1, 1], [64, 1, 1], &args, |config| {
+            config.l2_bytes = l2_bytes;
+            config.resident_blocks = resident_blocks;
+            config.threads = threads;
+        });
+        let sets = report.counters.working_sets;
+        sets.iter()
+            .map(|f| (f.waves, f.sectors))
+            .collect::<Vec<_>>()
+    };
+    for threads in [1, 3] {
+        // Waves of two blocks: 16 sectors written, 32 read and the common one. The next wave reads 16 of them again.
+        let expected = (1..=8).map(|waves| (waves, 32 * waves + 16 + 1));
+        assert_eq!(run(0, 2, threads), expected.collect::<Vec<_>>());
+    }
+    assert!(run(0, 16, 1).is_empty(), "one wave");
+    assert!(run(1 << 20, 2, 1).is_empty(), "all buffers fit the cache");
+}
+
+#[test]
 fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
     // Every block does the same, so that any sample must give the counts of the whole grid.
     let text = kernel(
@@ -445,15 +478,23 @@ fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
         let report = device.honest("k", [96, 1, 1], [64, 1, 1], &args, |config| {
             config.sample = sample;
             config.threads = threads;
+            config.resident_blocks = 4;
+            config.l2_bytes = 0;
         });
         report.counters
     };
     let whole = run(None, 1);
     assert_eq!(whole.sampled_blocks, None);
     assert_eq!(whole.unique_sectors_read, 64 * 96 / 8);
-    for (sample, threads) in [(8, 1), (8, 3), (1, 1)] {
+    // Runs have three waves of four blocks, and there are at least two.
+    for (sample, threads, executed) in [(8, 1, 24), (8, 3, 24), (1, 1, 24), (50, 2, 60)] {
         let mut sampled = run(Some(sample), threads);
-        assert_eq!(sampled.sampled_blocks.take(), Some(sample));
+        assert_eq!(sampled.sampled_blocks.take(), Some(executed));
+        let lengths = sampled.working_sets.iter().map(|set| set.waves);
+        assert!(lengths.eq([1, 2, 3, 24]));
+        let of_whole = |set: &WorkingSet| whole.working_sets.contains(set);
+        assert!(sampled.working_sets.iter().all(of_whole));
+        sampled.working_sets = whole.working_sets.clone();
         assert_eq!(sampled, whole, "{sample} blocks on {threads} threads");
     }
     assert_eq!(run(Some(96), 2), whole);
@@ -466,6 +507,7 @@ fn blocks_that_wait_for_each_other_are_not_sampled() {
     let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &[0u32; 64])));
     let refused = device.try_launch("k", [8, 1, 1], [32, 1, 1], &args, |config| {
         config.cooperative = true;
+        config.resident_blocks = 1;
         config.sample = Some(2);
     });
     let reason = refused

@@ -46,7 +46,8 @@ pub struct ScoreModelArgs {
     /// Device to model, such as `a4000`. By default the one that the cache file names.
     #[arg(long, value_name = "ID")]
     pub device: Option<String>,
-    /// Blocks of each launch that are emulated. The others are counted as their average.
+    /// The fewest blocks of each launch that are emulated, in runs of three waves of neighbours. The others are counted
+    /// as their average.
     #[arg(long, value_name = "N", default_value_t = 64, allow_negative_numbers = true, value_parser = whole::<u64>)]
     pub blocks: u64,
     /// Number of configurations to try, the first that have a time. By default all.

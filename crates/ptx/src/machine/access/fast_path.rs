@@ -134,7 +134,7 @@ fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSit
     pattern.update_cost(first, op.bytes(), global_path(op.space));
     exec.moved[at.pc as usize].add(&pattern.moved);
     warp.cycles += pattern.moved.wavefronts;
-    pattern.mark_sectors(&track.read, from, op.bytes());
+    pattern.mark_sectors(track.read_marks(exec.wave), from, op.bytes());
     load::<F, _>(warp, track.allocation.words(), op, from, pattern);
     true
 }
@@ -165,7 +165,7 @@ fn store_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &Warp, at: AccessSite) 
     }
     pattern.update_cost(first, op.bytes(), MemoryPath::Global);
     exec.moved[at.pc as usize].add(&pattern.moved);
-    pattern.mark_sectors(&track.written, from, op.bytes());
+    pattern.mark_sectors(track.write_marks(exec.wave), from, op.bytes());
     exec.waiting.changed = true;
     store::<F, _>(warp, track.allocation.words(), op, from, pattern);
     true

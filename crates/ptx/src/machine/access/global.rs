@@ -62,9 +62,9 @@ pub(super) fn access(
     let from = first - allocation.base();
     let offsets = offsets_at(from, &pattern.relative);
     let touched = if request.access_kind == AccessKind::Load {
-        &track.read
+        track.read_marks(exec.wave)
     } else {
-        &track.written
+        track.write_marks(exec.wave)
     };
     if request.access_kind == AccessKind::Load || !allocation.read_only() {
         pattern.mark_sectors(touched, from, bytes);

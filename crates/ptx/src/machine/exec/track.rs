@@ -5,6 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use zerocopy::FromZeros;
 
+use super::reuse::WaveMarks;
+use crate::machine::chosen_blocks::ChosenBlocks;
 use crate::memory::{Allocation, zeros};
 
 /// The accesses of a launch to one allocation.
@@ -17,6 +19,8 @@ pub(crate) struct Track {
     /// A bit per sector read, and per sector written.
     pub(crate) read: Box<[AtomicU32]>,
     pub(crate) written: Box<[AtomicU32]>,
+    /// The sectors that each wave of blocks touched; none where all buffers fit the cache.
+    pub(crate) waves: Option<WaveMarks>,
     /// The last writer of each word; allocated at the launch's first write here.
     pub(crate) writers: OnceLock<Box<[AtomicU64]>>,
     /// The last reader of each word, and the last reader in another block; allocated at the launch's first read here.
@@ -36,7 +40,7 @@ pub(crate) struct Track {
 const MOST_COMPARED_WORDS: usize = 16 << 20;
 
 /// Allocates marks or bits that say that nothing was accessed yet.
-fn unmarked<T: FromZeros>(count: usize) -> Box<[T]> {
+pub(super) fn unmarked<T: FromZeros>(count: usize) -> Box<[T]> {
     zeros(count).expect("the host has memory for a launch's accesses")
 }
 
@@ -47,15 +51,20 @@ impl Track {
         self.reads_matter || self.writers.get().is_some()
     }
 
-    pub(crate) fn new(allocation: &Arc<Allocation>, reads_matter: bool) -> Self {
-        let sectors = allocation.words().len().div_ceil(8);
-        let bits = || unmarked(sectors.div_ceil(32));
+    pub(crate) fn new(
+        allocation: &Arc<Allocation>,
+        reads_matter: bool,
+        waves: Option<ChosenBlocks>,
+    ) -> Self {
+        let chunks = allocation.words().len().div_ceil(8 * 32);
+        let bits = || unmarked(chunks);
         Self {
             allocation: Arc::clone(allocation),
             begin: allocation.begin(),
             end: allocation.end(),
             read: bits(),
             written: bits(),
+            waves: waves.map(|chosen| WaveMarks::new(chunks, chosen)),
             writers: OnceLock::new(),
             readers: OnceLock::new(),
             atomics: OnceLock::new(),
@@ -105,22 +114,64 @@ impl Track {
             .get_or_init(|| unmarked(self.allocation.words().len().div_ceil(32)))
     }
 
+    /// The marks of a load by a block of a wave.
+    #[inline(always)]
+    pub(crate) fn read_marks(&self, wave: usize) -> SectorMarks<'_> {
+        SectorMarks {
+            bits: &self.read,
+            waves: self.waves.as_ref().map(|waves| (waves, wave)),
+        }
+    }
+
+    /// The marks of a store by a block of a wave.
+    #[inline(always)]
+    pub(crate) fn write_marks(&self, wave: usize) -> SectorMarks<'_> {
+        SectorMarks {
+            bits: &self.written,
+            waves: self.waves.as_ref().map(|waves| (waves, wave)),
+        }
+    }
+
+    /// Number of distinct sectors read or written.
+    pub(super) fn touched(&self) -> u64 {
+        let chunks = self.read.iter().zip(&self.written);
+        chunks
+            .map(|(read, written)| (read.load(Relaxed) | written.load(Relaxed)).count_ones())
+            .map(u64::from)
+            .sum()
+    }
+}
+
+/// The places where the sectors that an access touches are marked.
+#[derive(Clone, Copy)]
+pub(crate) struct SectorMarks<'a> {
+    /// A bit per sector of the allocation.
+    pub(crate) bits: &'a [AtomicU32],
+    /// The marks of waves, with the number of the block's.
+    pub(crate) waves: Option<(&'a WaveMarks, usize)>,
+}
+
+impl SectorMarks<'_> {
     /// Marks the sectors of a byte range.
     #[inline(always)]
-    pub(crate) fn mark_bytes(bits: &[AtomicU32], offset: u64, bytes: u64) {
-        Self::mark_sectors(bits, offset / 32, (offset + bytes - 1) / 32);
+    pub(crate) fn mark_bytes(self, offset: u64, bytes: u64) {
+        self.mark_sectors(offset / 32, (offset + bytes - 1) / 32);
     }
 
     /// Marks the sectors from `sector` to `last`.
     #[inline(always)]
-    pub(crate) fn mark_sectors(bits: &[AtomicU32], mut sector: u64, last: u64) {
+    pub(crate) fn mark_sectors(self, mut sector: u64, last: u64) {
         while sector <= last {
-            let cell = &bits[(sector / 32) as usize];
+            let chunk = (sector / 32) as usize;
             let shift = sector % 32;
             let step = (32 - shift).min(last - sector + 1);
             let mask = (((1u64 << step) - 1) as u32) << shift;
+            let cell = &self.bits[chunk];
             if cell.load(Relaxed) & mask != mask {
                 cell.fetch_or(mask, Relaxed);
+            }
+            if let Some((waves, wave)) = self.waves {
+                waves.mark(wave, chunk, mask);
             }
             sector += step;
         }
