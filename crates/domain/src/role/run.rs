@@ -127,7 +127,7 @@ pub enum ExecutionPurpose {
     /// Counters and the modelled time alone, from a sample of each launch's blocks. Nobody looks at the outputs, and
     /// no verdict may rest on it. On the emulated device only.
     Model {
-        /// Blocks of a launch that run at most.
+        /// The fewest blocks of a launch that run, in runs of neighbours.
         blocks: u64,
     },
 }

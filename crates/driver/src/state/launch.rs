@@ -71,7 +71,7 @@ pub struct Settings {
     pub threads: usize,
     /// True if reports contain counters.
     pub counters: bool,
-    /// Most blocks of a launch that are executed; the counters are extrapolated to the rest.
+    /// The fewest blocks of a launch that are executed; the counters are extrapolated to the rest.
     pub sample: Option<u64>,
     /// Bytes that were read just before each launch, including all that it uses. If set, each launch is modelled a
     /// second time, with the part of these bytes that the L2 cache holds.

@@ -60,7 +60,7 @@ pub struct Configuration {
     pub threads: Option<u32>,
     /// True if work is counted and modelled.
     pub counters: bool,
-    /// Most blocks of a launch that are executed, for counters only; none executes all.
+    /// The fewest blocks of a launch that are executed, for counters only; none executes all.
     pub sample: Option<u64>,
     /// Bytes that are assumed to have been read just before each launch. With it, launches are also modelled with a
     /// warm cache.

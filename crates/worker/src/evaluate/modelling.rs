@@ -40,7 +40,7 @@ pub struct Subject<'a> {
     pub launch: ResolvedLaunch,
     /// The buffers it names.
     pub buffers: Vec<TensorData>,
-    /// Blocks that run at most.
+    /// The fewest blocks that run, in runs of neighbours.
     pub blocks: u64,
 }
 
