@@ -130,3 +130,44 @@ fn score_model_scores_a_cache_with_its_source() -> Result<()> {
     }
     Ok(())
 }
+
+#[test]
+fn an_argument_has_the_numbers_of_a_file() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let source = "__global__ void turn(float *out, const int *turns) {\n\
+        float sum = 0.0f;\n\
+        for (int turn = 0; turn < turns[1]; turn++) sum = __sinf(sum + turn);\n\
+        out[blockIdx.x * block_size_x + threadIdx.x] = sum;\n}\n";
+    std::fs::write(path("turn.cu"), source)?;
+    let cache = "{\"device_name\": \"NVIDIA RTX A4000\", \"kernel_name\": \"turn\", \"problem_size\": 65536, \
+        \"tune_params_keys\": [\"block_size_x\"], \"tune_params\": {}, \"objective\": \"time\", \"cache\": \
+        {\"128\": {\"block_size_x\": 128, \"time\": 1.0}}}";
+    std::fs::write(path("cache.json"), cache)?;
+    let modelled = |numbers: &str| -> Result<f64> {
+        std::fs::write(path("turns.txt"), numbers)?;
+        let (cache, source, data) = (path("cache.json"), path("turn.cu"), path("data"));
+        let turns = format!("i32@{}", path("turns.txt"));
+        let words = [
+            "score-model",
+            &cache,
+            "--source",
+            &source,
+            "--arg",
+            "f32*65536",
+            "--arg",
+            &turns,
+            "--data",
+            &data,
+            "--json",
+        ];
+        let finished = lab::kernelwright(&words)?;
+        ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
+        let report: Value = serde_json::from_str(&finished.stdout)?;
+        let us = report["configurations"][0]["modelled"]["us"].as_f64();
+        us.with_context(|| report.to_string())
+    };
+    let (few, many) = (modelled("0\n10\n")?, modelled("0\n10000\n")?);
+    ensure!(many > 20.0 * few, "{few} and {many} us");
+    Ok(())
+}

@@ -137,7 +137,7 @@ fn run_with_reports(
     Ok(reply)
 }
 
-/// Most blocks of a launch that an execution runs; none if it runs all.
+/// The fewest blocks of a launch that an execution runs; none if it runs all.
 fn sample(execution: &Execution) -> Option<u64> {
     match execution.purpose {
         ExecutionPurpose::Model { blocks } => Some(blocks),
@@ -220,7 +220,7 @@ fn execute(
     }
     let pass = loaded.execute_plan(
         &execution.plan,
-        buffers(execution),
+        buffers(job, execution),
         PassOptions {
             poison: execution.poison,
             placement: execution.placement,
@@ -293,12 +293,20 @@ fn most_lines(job: &RunJob) -> usize {
 }
 
 /// The buffers of an execution: inputs with their content, all others with poison.
-fn buffers(execution: &Execution) -> Vec<Buffer> {
+fn buffers(job: &RunJob, execution: &Execution) -> Vec<Buffer> {
+    let content = |tensor: &TensorData| match job.values.get(&tensor.name) {
+        Some(values) => {
+            let mut bytes = Vec::new();
+            inputs::encode(tensor.dtype, values, &mut bytes);
+            bytes
+        }
+        None => inputs::bytes(tensor),
+    };
     let tensors = execution.tensors.iter().map(|tensor| Buffer {
         name: tensor.name.clone(),
         bytes: tensor.elements() * tensor.dtype.bytes(),
         align: tensor.align,
-        content: (tensor.role != Role::Out).then(|| inputs::bytes(tensor)),
+        content: (tensor.role != Role::Out).then(|| content(tensor)),
         constant: tensor.role == Role::In,
     });
     tensors.chain(workspaces(&execution.plan)).collect()

@@ -396,7 +396,7 @@ fn capped(value: f64, most: f32) -> f32 {
     }
 }
 
-/// Appends the values in the type's encoding. A value for a type of 32 bits or fewer is first rounded to binary32
+/// Appends the values in the type's encoding. A value for a floating type of 32 bits or fewer is first rounded to binary32
 /// (that is part of the definition of the distributions) and then, with one rounding to nearest even, to the type. A
 /// value that is too large becomes the largest finite value; NaN and infinities are kept.
 #[expect(
@@ -404,7 +404,7 @@ fn capped(value: f64, most: f32) -> f32 {
     clippy::cast_sign_loss,
     reason = "float to integer casts saturate, which is the capping that the distributions promise"
 )]
-pub(crate) fn encode(dtype: Dtype, values: &[f64], out: &mut Vec<u8>) {
+pub fn encode(dtype: Dtype, values: &[f64], out: &mut Vec<u8>) {
     match dtype {
         Dtype::F16 => out.extend(
             values

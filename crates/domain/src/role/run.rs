@@ -39,6 +39,10 @@ pub struct RunJob {
     /// The last reply holds no execution.
     #[serde(default)]
     pub one_by_one: bool,
+    /// The values of inputs that are not drawn, by the tensor's name. Only for [`ExecutionPurpose::Model`]: no verdict
+    /// rests on them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub values: BTreeMap<String, Vec<f64>>,
 }
 
 /// The message to a process that has replied with one execution.

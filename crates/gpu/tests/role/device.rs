@@ -97,6 +97,7 @@ impl Bench {
             threads: 2,
             lines: false,
             one_by_one: false,
+            values: BTreeMap::new(),
             disturber: None,
             keeps_image: false,
         }

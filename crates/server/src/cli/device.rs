@@ -17,8 +17,9 @@ pub struct ScoreModelArgs {
     /// Source of the kernel that was tuned.
     #[arg(long, value_name = "FILE")]
     pub source: PathBuf,
-    /// One argument of the kernel: a buffer of random values such as `f32*4096*4096`, or a number
-    /// such as `i32=4096`. Repeat the option for each argument, in order.
+    /// One argument of the kernel: a buffer of random values such as `f32*4096*4096`, one with the
+    /// numbers of a text file such as `f32@shifts.txt`, or a number such as `i32=4096`. Repeat the
+    /// option for each argument, in order.
     #[arg(long = "arg", value_name = "SPEC", required = true)]
     pub arguments: Vec<Argument>,
     /// Extents of the problem, where the cache file does not hold them.

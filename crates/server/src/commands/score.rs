@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use domain::plan::{ResolvedArgument, ResolvedLaunch};
-use domain::role::TensorData;
+use domain::plan::ResolvedLaunch;
 use worker::cancel::Cancellation;
 use worker::evaluate::{CompilationInputs, Evaluator, ModelError, Stop, Subject};
 use worker::host::{Host, Settings};
@@ -16,7 +15,7 @@ use super::serve;
 use crate::cli::ScoreModelArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::score::cache::{Cache, Recorded};
-use crate::score::kernel::{self, Geometry};
+use crate::score::kernel::{self, Arguments, Geometry};
 use crate::score::{ModelledResult, Score, Scored};
 
 /// Parts of the names that drivers give devices, and the device files that model them. The first
@@ -36,6 +35,8 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
         .with_context(|| format!("use {}", args.cache.display()))
         .map_err(Failure::input)?;
     let source = read(&args.source)?;
+    let arguments =
+        Arguments::read(&args.arguments).map_err(|reason| Failure::input(anyhow!("{reason}")))?;
     let device = device(&args, &cache)?;
     let geometry = geometry(&args, &cache)?;
     let folder = serve::open_work_folder(&args.folder.data)?;
@@ -53,14 +54,12 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
         settings.emulated_device = Some(device);
         let host = Host::discover(settings, &cancellation).map_err(Failure::infrastructure)?;
         let evaluator = Evaluator::new(host).map_err(Failure::infrastructure)?;
-        let (arguments, buffers) = kernel::arguments(&args.arguments);
         ModelledSession {
             evaluator: &evaluator,
             cache: &cache,
             source: &source,
             geometry: &geometry,
-            arguments,
-            buffers,
+            arguments: &arguments,
             blocks: args.blocks,
             cancellation: &cancellation,
         }
@@ -133,8 +132,7 @@ struct ModelledSession<'a> {
     cache: &'a Cache,
     source: &'a str,
     geometry: &'a Geometry,
-    arguments: Vec<ResolvedArgument>,
-    buffers: Vec<TensorData>,
+    arguments: &'a Arguments,
     blocks: u64,
     cancellation: &'a Cancellation,
 }
@@ -211,9 +209,10 @@ impl ModelledSession<'_> {
                 block,
                 shared_bytes: 0,
                 cooperative: false,
-                arguments: self.arguments.clone(),
+                arguments: self.arguments.list.clone(),
             },
-            buffers: self.buffers.clone(),
+            buffers: self.arguments.buffers.clone(),
+            values: self.arguments.values.clone(),
             blocks: self.blocks,
         };
         let launch =

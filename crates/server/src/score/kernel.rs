@@ -7,6 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use domain::digest::Digest;
@@ -23,25 +24,33 @@ const ALIGN: u64 = 256;
 pub enum Argument {
     /// A buffer of so many elements.
     Buffer(Dtype, u64),
+    /// A buffer with the numbers of a text file.
+    File(Dtype, PathBuf),
     /// A number.
     Number(ResolvedArgument),
 }
 
+/// The most numbers that a file of an argument may hold.
+const MAX_NUMBERS: usize = 1 << 20;
+
 impl FromStr for Argument {
     type Err = String;
 
-    /// Reads `f32*4096` as a buffer and `i32=4096` as a number; extents may be several, such as
-    /// `f32*4096*4096`.
+    /// Reads `f32*4096` as a buffer, `f32@shifts.txt` as one with a file's numbers, and `i32=4096` as a number; extents
+    /// may be several, such as `f32*4096*4096`.
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || {
             format!(
-                "{text:?} is neither a buffer, such as f32*4096*4096, nor a number, such as i32=4096"
+                "{text:?} is neither a buffer, such as f32*4096*4096 or f32@values.txt, nor a number, such as i32=4096"
             )
         };
         let dtype = |name: &str| {
             let name = serde_json::Value::String(name.to_owned());
             serde_json::from_value::<Dtype>(name).map_err(|_| wrong())
         };
+        if let Some((name, file)) = text.split_once('@') {
+            return Ok(Self::File(dtype(name)?, PathBuf::from(file)));
+        }
         if let Some((name, value)) = text.split_once('=') {
             let number = match dtype(name)? {
                 Dtype::I32 => value.parse().map(ResolvedArgument::I32).ok(),
@@ -68,31 +77,80 @@ impl FromStr for Argument {
     }
 }
 
-/// The arguments as a launch takes them, and its buffers with random content.
-pub fn arguments(list: &[Argument]) -> (Vec<ResolvedArgument>, Vec<TensorData>) {
-    let mut buffers = Vec::new();
-    let arguments = list
-        .iter()
-        .enumerate()
-        .map(|(index, argument)| match argument {
-            Argument::Number(number) => number.clone(),
-            Argument::Buffer(dtype, elements) => {
-                let name = format!("argument {index}");
-                buffers.push(TensorData {
-                    name: name.clone(),
-                    dtype: *dtype,
-                    extents: vec![*elements],
-                    role: Role::Inout,
-                    align: ALIGN,
-                    distribution: Distribution::Positive,
-                    key: Key(Digest::of(&name)),
-                    alteration: None,
-                });
-                ResolvedArgument::Buffer(name)
-            }
-        })
-        .collect();
-    (arguments, buffers)
+/// The arguments of a launch with its buffers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Arguments {
+    /// The arguments as a launch takes them.
+    pub list: Vec<ResolvedArgument>,
+    /// The buffers that they name, with random content.
+    pub buffers: Vec<TensorData>,
+    /// The content of buffers that come from files, by name.
+    pub values: BTreeMap<String, Vec<f64>>,
+}
+
+impl Arguments {
+    /// Reads the files of the arguments.
+    ///
+    /// # Errors
+    /// A message that names the file, and the line that holds no number.
+    pub fn read(list: &[Argument]) -> Result<Self, String> {
+        let mut read = Self {
+            list: Vec::new(),
+            buffers: Vec::new(),
+            values: BTreeMap::new(),
+        };
+        for (index, argument) in list.iter().enumerate() {
+            let name = format!("argument {index}");
+            let (dtype, elements) = match argument {
+                Argument::Number(number) => {
+                    read.list.push(number.clone());
+                    continue;
+                }
+                Argument::Buffer(dtype, elements) => (*dtype, *elements),
+                Argument::File(dtype, path) => {
+                    let values = numbers(path)?;
+                    let elements = values.len() as u64;
+                    read.values.insert(name.clone(), values);
+                    (*dtype, elements)
+                }
+            };
+            read.buffers.push(TensorData {
+                name: name.clone(),
+                dtype,
+                extents: vec![elements],
+                role: Role::Inout,
+                align: ALIGN,
+                distribution: Distribution::Positive,
+                key: Key(Digest::of(&name)),
+                alteration: None,
+            });
+            read.list.push(ResolvedArgument::Buffer(name));
+        }
+        Ok(read)
+    }
+}
+
+/// The numbers of a text file, which white space or commas separate.
+fn numbers(path: &Path) -> Result<Vec<f64>, String> {
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("read {shown}: {error}"))?;
+    let mut numbers = Vec::new();
+    for (line, words) in (1..).zip(text.lines()) {
+        let words = words.split(|c: char| c.is_whitespace() || c == ',');
+        for word in words.filter(|word| !word.is_empty()) {
+            let number = word.parse().map_err(|_| {
+                format!("read {shown}: line {line} has {word:?}, which is no number")
+            })?;
+            numbers.push(number);
+        }
+    }
+    if numbers.is_empty() || numbers.len() > MAX_NUMBERS {
+        return Err(format!(
+            "read {shown}: it has {} numbers; 1 to {MAX_NUMBERS} are possible",
+            numbers.len()
+        ));
+    }
+    Ok(numbers)
 }
 
 /// The rule by which a kernel's block and grid follow from its tunables.
@@ -224,6 +282,7 @@ mod tests {
                 Argument::Number(ResolvedArgument::I32(-1)),
             ),
             ("f32=0.5", Argument::Number(ResolvedArgument::F32(0.5))),
+            ("i32@a=b.txt", Argument::File(Dtype::I32, "a=b.txt".into())),
         ] {
             assert_eq!(text.parse(), Ok(expected), "{text}");
         }
@@ -236,9 +295,38 @@ mod tests {
             "f16=1",
             "f32*4*y",
             "f32*18446744073709551615*2",
+            "f33@values.txt",
         ] {
             assert!(text.parse::<Argument>().is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_of_a_file_are_separated_by_white_space_and_commas() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("values.txt");
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            let list = [
+                Argument::Number(ResolvedArgument::I32(1)),
+                Argument::File(Dtype::F32, path.clone()),
+            ];
+            Arguments::read(&list)
+        };
+        let arguments = read("1.5, 2\n\n-3e2\t4,").unwrap();
+        assert_eq!(arguments.buffers[0].extents, [4]);
+        let values = &arguments.values[&arguments.buffers[0].name];
+        assert_eq!(values, &[1.5, 2.0, -300.0, 4.0]);
+        assert_eq!(arguments.list.len(), 2);
+
+        for (text, word) in [("1\n2 x", "line 2 has \"x\""), (" \n", "0 numbers")] {
+            let reason = read(text).unwrap_err();
+            assert!(reason.contains(word), "{reason}");
+            assert!(reason.contains("values.txt"), "{reason}");
+        }
+        let absent = Argument::File(Dtype::F32, folder.path().join("absent.txt"));
+        let reason = Arguments::read(&[absent]).unwrap_err();
+        assert!(reason.contains("absent.txt"), "{reason}");
     }
 
     #[test]

@@ -3,6 +3,7 @@
 //! There is no task here, so that the right answer is not known: the counters come from a sample of
 //! the launch's blocks, and its outputs are not compared.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use domain::plan::{ResolvedLaunch, ResolvedPlan, ResolvedStep};
@@ -40,6 +41,8 @@ pub struct Subject<'a> {
     pub launch: ResolvedLaunch,
     /// The buffers it names.
     pub buffers: Vec<TensorData>,
+    /// The values of buffers that are not drawn, by name.
+    pub values: BTreeMap<String, Vec<f64>>,
     /// The fewest blocks that run, in runs of neighbours.
     pub blocks: u64,
 }
@@ -74,6 +77,7 @@ pub(super) fn model(
         threads: host.threads(),
         lines: false,
         one_by_one: false,
+        values: subject.values.clone(),
         disturber: None,
         keeps_image: false,
     };

@@ -126,6 +126,7 @@ impl Roles<'_> {
                 threads: self.host.threads(),
                 lines: self.lines || self.counts_lines(now),
                 one_by_one: false,
+                values: BTreeMap::new(),
             };
             let reply = match self.run_job(&job, allowance) {
                 Ok(reply) => Ok(reply),
@@ -444,6 +445,7 @@ pub(super) fn run_job_of(host: &Host, compiled: &Compiled, executions: Vec<Execu
         threads: host.threads(),
         lines: false,
         one_by_one: false,
+        values: BTreeMap::new(),
         keeps_image: false,
         disturber: None,
     }
