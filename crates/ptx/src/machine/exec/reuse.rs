@@ -120,7 +120,8 @@ impl Absences {
             return self.touched;
         }
         let last = self.touched - self.working_set(waves - 1);
-        self.touched + last * (chosen.waves_of_grid() - waves as u64) as f64
+        let further = chosen.grid() as f64 / chosen.len() as f64 * chosen.runs() as f64 - 1.0;
+        self.touched + last * further * waves as f64
     }
 }
 
