@@ -146,8 +146,7 @@ impl Reuse {
         let mut growth = Vec::new();
         for track in tracks {
             let touched = track.touched();
-            let absences = track.waves.as_ref().filter(|_| touched > 0);
-            let Some(marks) = absences else {
+            let Some(marks) = track.waves.as_ref().filter(|_| touched > 0) else {
                 growth.push(1.0);
                 continue;
             };
