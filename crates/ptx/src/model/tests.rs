@@ -166,7 +166,7 @@ fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
 fn sectors_used_again_come_from_dram_only_if_the_cache_evicted_them() {
     let l2 = l4().memory.l2_bytes / 32;
     let quarter = l2 / 4;
-    // Sectors from DRAM beyond the first read of each, of a launch of ten waves with these working_sets in quarters of
+    // Sectors from DRAM beyond the first read of each, of a launch of ten waves with these working sets in quarters of
     // the cache.
     let again = |working_sets: &[(u64, u64)]| {
         let working_sets = working_sets.iter().map(|(waves, quarters)| WorkingSet {

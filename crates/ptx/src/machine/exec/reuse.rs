@@ -125,7 +125,7 @@ impl Absences {
     }
 }
 
-/// What the waves of a launch have in common.
+/// The working sets of a launch, and what they say about the distinct sectors of its whole grid.
 pub(crate) struct Reuse {
     /// The working sets of 1, 2, 3... waves of a run, at last of all waves of the grid.
     pub(crate) working_sets: Vec<WorkingSet>,
