@@ -69,11 +69,24 @@ def stand_in():
     return torch
 
 
-def load(path):
+class EntryPoint:
+    """The function of a Solution, which passes its arguments on to the operator."""
+
+    def __init__(self, run, operator):
+        self.run, self.function, self.fake = run, operator.function, operator.fake
+
+    def __call__(self, *inputs):
+        return self.run(*inputs)
+
+
+def load(path, name):
+    sys.path.insert(0, str(path.parent))
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return getattr(module, path.stem)
+    if path.name == "main.py":
+        return EntryPoint(module.run, getattr(sys.modules[name], name))
+    return getattr(module, name)
 
 
 def call(operator, folder):
@@ -124,11 +137,10 @@ def main():
     sys.modules["torch"] = stand_in()
     operators = {}
     for line in os.environ["EXPORT_VECTORS"].splitlines():
-        plan, folder = map(pathlib.Path, line.split("\t"))
-        module = plan.with_suffix(".py")
+        module, folder, name = line.split("\t")
         if module not in operators:
-            operators[module] = load(module)
-        call(operators[module], folder)
+            operators[module] = load(pathlib.Path(module), name)
+        call(operators[module], pathlib.Path(folder))
 
 
 main()

@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
 use crate::kernels::{complete, init};
 use crate::loader::VECTORS;
@@ -14,7 +15,7 @@ use crate::vectors::{self, SEED, Vector};
 const EXPORTED: [&str; 3] = ["scan", "rms_norm", "gemv_int8"];
 
 /// The forms that are compiled or launched.
-const FORMS: [&str; 4] = ["cpp", "plan", "torch", "jax"];
+const FORMS: [&str; 6] = ["cpp", "plan", "torch", "hub", "solution", "jax"];
 
 /// The name of an exported kernel, with inputs of its confirmation.
 type Exported = (&'static str, Vec<Vector>);
@@ -64,7 +65,7 @@ fn every_form_gives_the_right_outputs_and_refuses_what_was_not_executed() -> Res
     let drivers = driver_folder(folder.path())?;
     check_cpp(folder.path(), &drivers, &exported).context("the C++ library")?;
     check_plan(folder.path(), &drivers, &exported).context("the plan with its loaders")?;
-    check_torch(folder.path(), &drivers, &exported).context("the operator of PyTorch")?;
+    check_operators(folder.path(), &drivers, &exported).context("the operator of PyTorch")?;
     check_jax(folder.path(), &drivers, &exported).context("the handler for JAX")
 }
 
@@ -181,11 +182,42 @@ fn check_plan(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()>
     verify(exported)
 }
 
-/// The operator runs with a stand-in for PyTorch.
-fn check_torch(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
-    let list = list(folder, exported, "torch");
-    run_script(Path::new("python3"), drivers, &list, "export_torch.py")?;
-    verify(exported)
+/// The operator runs with a stand-in for PyTorch: by itself, in the layout of Hugging Face's kernels, and through the
+/// entry point of a Solution whose sources were unpacked.
+fn check_operators(folder: &Path, drivers: &str, exported: &[Exported]) -> Result<()> {
+    for of in ["torch", "hub", "solution"] {
+        let mut list = String::new();
+        for (name, vectors) in exported {
+            let form = form(folder, name, of);
+            let module = match of {
+                "torch" => form.join(format!("{name}.py")),
+                "hub" => form.join("build/torch-cuda/__init__.py"),
+                _ => unpack_solution(&form, name)?,
+            };
+            for vector in vectors {
+                let (module, vector) = (module.display(), vector.folder.display());
+                list.push_str(&format!("{module}\t{vector}\t{name}\n"));
+            }
+        }
+        run_script(Path::new("python3"), drivers, &list, "export_torch.py")?;
+        verify(exported).with_context(|| format!("the form {of}"))?;
+    }
+    Ok(())
+}
+
+/// Writes the sources of a Solution beside it. Returns the file of its entry point.
+fn unpack_solution(form: &Path, name: &str) -> Result<PathBuf> {
+    let solution = fs::read_to_string(form.join(format!("{name}.json")))?;
+    let solution: Value = serde_json::from_str(&solution)?;
+    for source in solution["sources"].as_array().context("sources")? {
+        let path = source["path"].as_str().context("a path")?;
+        let content = source["content"].as_str().context("a content")?;
+        fs::write(form.join(path), content)?;
+    }
+    let entry = solution["spec"]["entry_point"].as_str().context("spec")?;
+    let (file, function) = entry.split_once("::").context("file::function")?;
+    ensure!(function == "run", "{entry}");
+    Ok(form.join(file))
 }
 
 /// The handlers are compiled against the headers of XLA, and called through its C interface. JAX traces the modules.
