@@ -12,7 +12,7 @@ use worker::evaluate::{CompilationInputs, ModelError, Subject};
 
 use crate::lab::{Lab, lab};
 
-const ELEMENTS: u64 = 1 << 20;
+const ELEMENTS: u64 = 1 << 18;
 const DOUBLE: &str = r#"extern "C" __global__ void twice(const float* in, float* out, int n) {
     const int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) out[i] = 2.0f * in[i];
@@ -45,9 +45,10 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
         compiled,
         launch: ResolvedLaunch {
             kernel: "twice".to_owned(),
-            grid: [4096, 1, 1],
+            grid: [1024, 1, 1],
             block: [threads, 1, 1],
-            shared_bytes: 0,
+            // Two blocks fit a multiprocessor, so that the grid has several waves.
+            shared_bytes: 48 << 10,
             cooperative: false,
             arguments: vec![
                 ResolvedArgument::Buffer("in".to_owned()),
@@ -71,25 +72,20 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
 fn a_launch_is_modelled_from_a_sample_of_its_blocks() {
     let Some(lab) = lab() else { return };
     let compiled = built(&lab);
-    let whole = asked(&lab, &compiled, 256, 4096).unwrap();
+    let whole = asked(&lab, &compiled, 256, 1024).unwrap();
     let sampled = asked(&lab, &compiled, 256, 16).unwrap();
     assert_eq!(whole.counters["global.sectors_read"], ELEMENTS / 8);
     assert_eq!(whole.counters.get("sampled_blocks"), None);
     // Two runs of three waves, of the blocks that 58 multiprocessors run at a time.
-    assert_eq!(sampled.counters["sampled_blocks"], 2 * 3 * 58 * 6);
+    assert_eq!(sampled.counters["sampled_blocks"], 2 * 3 * 58 * 2);
     // A sample does not say which blocks share a multiprocessor.
     let placed = |name: &str| name.starts_with("heaviest_multiprocessor.");
     for (name, count) in whole.counters.iter().filter(|(name, _)| !placed(name)) {
-        let found = sampled.counters[name];
-        if name.starts_with("unique_sectors") {
-            assert!((found as f64 / *count as f64 - 1.0).abs() < 0.05, "{name}");
-        } else {
-            assert_eq!(found, *count, "{name}");
-        }
+        assert_eq!(sampled.counters.get(name), Some(count), "{name}");
     }
     let us = |facts: &LaunchFacts| facts.modelled.as_ref().unwrap().us;
     assert!(us(&whole) > 0.0);
-    assert!((us(&sampled) / us(&whole) - 1.0).abs() < 0.05);
+    assert!((us(&sampled) / us(&whole) - 1.0).abs() < 1e-9);
 }
 
 #[test]
