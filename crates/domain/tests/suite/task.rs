@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use domain::admission::advise;
 use domain::device::Limits;
 use domain::plan::{Configuration, ResolvedArgument, ResolvedPlan, ResolvedStep};
 use domain::task::{Bundle, CasePurpose, Rival, ScoredCache, Task};
@@ -556,5 +557,59 @@ fn a_task_names_the_file_that_winners_replace() {
         let found = problems(&format!("{TASK}\n{}", table.replace(honest, wrong)), KERNEL);
         let found = format!("{found:?}");
         assert!(found.contains(expected), "{wrong}: {found}");
+    }
+}
+
+#[test]
+fn advice_says_what_a_task_does_not_state() {
+    // Bounds of N, N of the smaller case, the most elements of a small case, whether a shape at an edge was added, and
+    // the words of the only advice.
+    let table = [
+        ("max = 5000", 3, 1 << 15, true, None),
+        (
+            "",
+            3,
+            1 << 15,
+            true,
+            Some("no largest value is stated for N"),
+        ),
+        (
+            "max = 5000",
+            3,
+            383,
+            true,
+            Some("the smallest case has 384 elements"),
+        ),
+        (
+            "max = 5000",
+            3,
+            1 << 15,
+            false,
+            Some("no shape at the edges"),
+        ),
+        (
+            "max = 5000",
+            8,
+            1 << 15,
+            true,
+            Some("state multiple = 8 in [dims]"),
+        ),
+        ("max = 5000, multiple = 8", 8, 1 << 15, true, None),
+    ];
+    for (bounds, rows, small, has_edge, expected) in table {
+        let text = TASK
+            .replace("N = {}", &format!("N = {{ {bounds} }}"))
+            .replace("dims = { N = 3 }", &format!("dims = {{ N = {rows} }}"));
+        let mut task = Task::load(&bundle(&text, KERNEL)).unwrap();
+        if has_edge {
+            let mut edge = task.cases[0].clone();
+            edge.uses.clear();
+            task.cases.push(edge);
+        }
+        let advice = advise(&task, small);
+        assert_eq!(advice.len(), usize::from(expected.is_some()), "{advice:?}");
+        if let Some(words) = expected {
+            assert!(advice[0].contains(words), "{advice:?}");
+        }
     }
 }
