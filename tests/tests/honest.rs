@@ -53,6 +53,12 @@ fn a_mean_of_terms_that_cancel_is_confirmed() -> Result<()> {
     confirm("mean-f32", "warp-per-row.cu")
 }
 
+/// Long rows whose large values absorb the squares of small ones.
+#[test]
+fn squares_that_one_thread_adds_in_order_are_confirmed() -> Result<()> {
+    confirm("squares-f32", "baseline.cu")
+}
+
 #[test]
 fn a_kernel_with_thousands_of_instructions_in_each_thread_is_confirmed() -> Result<()> {
     confirm("mean-f32", "local-memory.cu")

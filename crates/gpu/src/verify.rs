@@ -195,6 +195,7 @@ fn compare_output(
         scale: answer.scale.as_deref(),
         terms: check.error_terms.get(&tensor.name).copied().unwrap_or(1.0),
         exact: check.exact && answer.scale.is_some(),
+        mixed_magnitudes: check.mixed_magnitudes,
     };
     let with_reference = compare(&output, &check.tolerance);
     let Some(beside) = &check.beside else {

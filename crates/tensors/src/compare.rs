@@ -31,6 +31,9 @@ pub struct Output<'a> {
     /// True if the inputs are integers that are only summed and multiplied. An element must then be exact, in any
     /// order of summation, if the type represents all integers up to the element's scale.
     pub exact: bool,
+    /// True if some inputs hold large values among small ones. Partial sums then absorb small terms, so that
+    /// [`Tolerance::absorbed_error`] of each element is not counted as error.
+    pub mixed_magnitudes: bool,
 }
 
 /// Compares an output with the reference.
@@ -45,7 +48,7 @@ pub struct Output<'a> {
 ///    the elements may exceed the bound.
 ///
 /// Half the spacing of the type's numbers at zero is not counted as error, because even the correctly rounded answer
-/// has that error where results are denormal.
+/// has that error where results are denormal. Nor is what partial sums may absorb where inputs have mixed magnitudes.
 ///
 /// # Panics
 /// If `found`, `reference` and `scale` do not have the same length.
@@ -86,6 +89,13 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
                 ElementError::Special
             }
             ElementComparison::Finite { error } => {
+                let absorbed = Tolerance::absorbed_error(scale, output.terms);
+                // An invalid scale excuses nothing.
+                let error = if output.mixed_magnitudes && absorbed.is_finite() {
+                    (error - absorbed).max(0.0)
+                } else {
+                    error
+                };
                 norms.add(error, expected);
                 if let Some(uncancelled) = &mut uncancelled {
                     uncancelled.add(error, scale / output.terms.max(1.0).sqrt());

@@ -1,17 +1,28 @@
 //! Tests of the comparison rule, as a table and as properties.
 
+use domain::digest::Digest;
 use domain::dtype::Dtype;
-use domain::role::OutputComparison;
-use domain::task::{Tolerance, ToleranceClass};
+use domain::role::{Distribution, Key, OutputComparison, TensorData};
+use domain::task::{Role, Tolerance, ToleranceClass};
 use half::f16;
 use proptest::prelude::*;
 use tensors::compare::{Output, compare};
+use tensors::inputs;
 
 fn tolerance() -> Tolerance {
     ToleranceClass::F16OutF32Acc.tolerance()
 }
 
 fn f16_output(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> OutputComparison {
+    f16_output_of(found, reference, scale, false)
+}
+
+fn f16_output_of(
+    found: &[f64],
+    reference: &[f64],
+    scale: Option<&[f64]>,
+    mixed_magnitudes: bool,
+) -> OutputComparison {
     compare(
         &Output {
             execution: 7,
@@ -23,6 +34,7 @@ fn f16_output(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> Output
             scale,
             terms: 64.0,
             exact: false,
+            mixed_magnitudes,
         },
         &tolerance(),
     )
@@ -88,6 +100,7 @@ fn one_element_beyond_its_bound_is_counted_and_named() {
             scale: Some(&reference),
             terms: 64.0,
             exact: false,
+            mixed_magnitudes: false,
         },
         &tolerance(),
     );
@@ -105,9 +118,11 @@ fn one_element_beyond_its_bound_is_counted_and_named() {
 #[test]
 fn an_invalid_scale_fails_every_element() {
     for scale in [f64::NAN, f64::INFINITY, -1.0] {
-        let comparison = f16_output(&[1.5], &[1.0], Some(&[scale]));
-        assert!(!passes(&comparison), "scale {scale}");
-        assert_eq!(comparison.beyond_bound, 1, "scale {scale}");
+        for mixed_magnitudes in [false, true] {
+            let comparison = f16_output_of(&[1.5], &[1.0], Some(&[scale]), mixed_magnitudes);
+            assert!(!passes(&comparison), "scale {scale}");
+            assert_eq!(comparison.beyond_bound, 1, "scale {scale}");
+        }
     }
 }
 
@@ -145,6 +160,7 @@ fn integers_must_be_equal() {
                 scale: None,
                 terms: 1.0,
                 exact: false,
+                mixed_magnitudes: false,
             },
             &tolerance(),
         )
@@ -227,6 +243,7 @@ fn an_integer_sum_must_be_exact_below_the_types_integer_limit() {
                 scale: Some(&[scale]),
                 terms: 64.0,
                 exact,
+                mixed_magnitudes: false,
             },
             &ToleranceClass::F32.tolerance(),
         )
@@ -254,6 +271,7 @@ fn f32_sums(found: &[f64], reference: &[f64], scale: Option<&[f64]>) -> OutputCo
             scale,
             terms: 4096.0,
             exact: false,
+            mixed_magnitudes: false,
         },
         &ToleranceClass::F32.tolerance(),
     )
@@ -296,4 +314,97 @@ fn sums_that_do_not_cancel_are_measured_against_themselves() {
 fn a_tensor_of_zeros_has_no_norm_without_an_error_scale() {
     let comparison = f32_sums(&[1e-9, 0.0], &[0.0, 0.0], None);
     assert_eq!(comparison.relative_l2, Some(f64::MAX));
+}
+
+/// The rows of a matrix of one distribution.
+fn rows(distribution: Distribution, rows: u64, columns: u64) -> Vec<Vec<f64>> {
+    let tensor = TensorData {
+        name: "x".to_owned(),
+        dtype: Dtype::F32,
+        extents: vec![rows, columns],
+        role: Role::In,
+        align: 4,
+        distribution,
+        key: Key(Digest::of("serial sums")),
+        alteration: None,
+    };
+    let values = inputs::decode(Dtype::F32, &inputs::bytes(&tensor));
+    values
+        .chunks(usize::try_from(columns).unwrap())
+        .map(<[f64]>::to_vec)
+        .collect()
+}
+
+/// The sum of numbers that are rounded to binary32 and added there one after the other.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "kernels round terms to binary32"
+)]
+fn serial_sum(terms: &[f64]) -> f64 {
+    f64::from(terms.iter().fold(0.0_f32, |sum, &term| sum + term as f32))
+}
+
+/// Compares found sums of rows with their right sums.
+fn row_sums(found: &[f64], terms: &[Vec<f64>], mixed_magnitudes: bool) -> OutputComparison {
+    let sums = |of: fn(f64) -> f64| {
+        let rows = terms.iter();
+        rows.map(|row| row.iter().copied().map(of).sum::<f64>())
+            .collect::<Vec<_>>()
+    };
+    compare(
+        &Output {
+            execution: 7,
+            tensor: "sum",
+            dtype: Dtype::F32,
+            extents: &[found.len() as u64],
+            found,
+            reference: &sums(|term| term),
+            scale: Some(&sums(f64::abs)),
+            terms: terms[0].len() as f64,
+            exact: false,
+            mixed_magnitudes,
+        },
+        &ToleranceClass::F32.tolerance(),
+    )
+}
+
+/// A large partial sum absorbs small terms of one sign, so that these rounding errors add up.
+#[test]
+fn serial_sums_of_large_and_small_terms_pass() {
+    let limit = ToleranceClass::F32.tolerance().relative_l2;
+    let squares = |columns| {
+        let mut rows = rows(Distribution::HeavyTail, 16, columns);
+        rows.iter_mut().flatten().for_each(|x| *x *= *x);
+        rows
+    };
+    let serial = |terms: &[Vec<f64>]| terms.iter().map(|row| serial_sum(row)).collect::<Vec<_>>();
+    for columns in [64, 2049, 4096, 16_384] {
+        let terms = squares(columns);
+        let sums = row_sums(&serial(&terms), &terms, true);
+        assert_eq!(sums.beyond_bound, 0, "{columns} columns");
+        assert!(sums.relative_l2.is_some_and(|error| error <= limit));
+    }
+    // The sum of a softmax: a term of 1, and 511 that are just too small to change it.
+    let mut exponentials = vec![vec![2_f64.powi(-25); 512]];
+    exponentials[0][0] = 1.0;
+    let sums = row_sums(&[1.0], &exponentials, true);
+    assert_eq!(sums.beyond_bound, 0);
+
+    // Of inputs with one magnitude, the roundings of such sums would not add up: both are wrong then.
+    let terms = squares(16_384);
+    assert_eq!(row_sums(&serial(&terms), &terms, false).beyond_bound, 16);
+    assert_eq!(row_sums(&[1.0], &exponentials, false).beyond_bound, 1);
+}
+
+/// The allowance for absorbed terms is far smaller than a large term.
+#[test]
+fn a_lost_large_term_among_small_ones_is_detected() {
+    let mut terms = rows(Distribution::HeavyTail, 16, 2049);
+    terms.iter_mut().flatten().for_each(|x| *x *= *x);
+    let without_largest = |row: &Vec<f64>| {
+        let largest = row.iter().copied().fold(0.0, f64::max);
+        row.iter().filter(|&&term| term != largest).sum()
+    };
+    let found = terms.iter().map(without_largest).collect::<Vec<_>>();
+    assert_eq!(row_sums(&found, &terms, true).beyond_bound, 16);
 }

@@ -49,6 +49,9 @@ pub struct Check {
     /// True if the inputs are integers that the function sums and multiplies, so that every element
     /// whose error scale the output's type can count to must be exact.
     pub exact: bool,
+    /// True if some inputs hold large values among small ones, so that the rounding errors of a right
+    /// sum may all have one sign.
+    pub mixed_magnitudes: bool,
 }
 
 /// The comparisons.

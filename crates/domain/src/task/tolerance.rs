@@ -73,6 +73,16 @@ impl Tolerance {
             * (self.output_roundoff * (reference.abs() + scale)
                 + self.accumulation_roundoff * terms.sqrt() * scale)
     }
+
+    /// The largest error of one element whose binary32 partial sums absorb small terms, given its
+    /// forward-error scale S and its number of summed terms K: `2^-24 K S`, the bound that holds for
+    /// roundings of any sign (Higham, Accuracy and Stability of Numerical Algorithms, section 4.2).
+    ///
+    /// [`Self::element_bound`] grows with the square root of K because roundings of random sign
+    /// cancel. Small positive terms that are added to a large partial sum are all rounded down.
+    pub fn absorbed_error(scale: f64, terms: f64) -> f64 {
+        2_f64.powi(-24) * terms * scale
+    }
 }
 
 #[cfg(test)]

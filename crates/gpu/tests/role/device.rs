@@ -131,6 +131,7 @@ impl Bench {
                 error_scale: BTreeMap::from([("out".to_owned(), "scratch".to_owned())]),
                 error_terms: BTreeMap::from([("out".to_owned(), 1.0)]),
                 exact: false,
+                mixed_magnitudes: false,
             }],
             threads: 1,
         };

@@ -58,6 +58,12 @@ impl Pass {
                 .all(|tensor| task.contract.linear_in.contains(&tensor.name))
     }
 
+    /// Returns true if an input holds large values among small ones.
+    pub fn has_mixed_magnitudes(&self) -> bool {
+        let mut inputs = self.tensors.iter();
+        inputs.any(|tensor| tensor.distribution == Distribution::HeavyTail)
+    }
+
     /// The ordinary execution on the same inputs, which a repeat is compared with.
     pub fn original(&self) -> Self {
         Self {

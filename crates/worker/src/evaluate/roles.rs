@@ -353,6 +353,7 @@ impl Roles<'_> {
             error_scale: reference.task.contract.error_scale.clone(),
             error_terms,
             exact: pass.is_exact(reference.task),
+            mixed_magnitudes: pass.has_mixed_magnitudes(),
         })
     }
 
