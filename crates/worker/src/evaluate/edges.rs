@@ -52,11 +52,8 @@ pub fn cases(
     let key = family.derive(&["edges", &task.version.to_string()]);
     let mut edges = Edges {
         task,
-        found: Vec::new(),
+        found: in_every_confirmation(task)?,
     };
-    for &value in &EDGES {
-        edges.everywhere(value, MOST_ELEMENTS)?;
-    }
     if !request.stage.decides_promotion() {
         return Ok(chosen(edges.found, key, SEARCHED));
     }
@@ -81,6 +78,21 @@ pub fn cases(
     edges.beyond()?;
     edges.draw(key)?;
     edges.approach_maxima(key)?;
+    Ok(edges.found)
+}
+
+/// The shapes around warps, each of which every confirmation meets.
+///
+/// # Errors
+/// A [`Problem`] of the task: an extent without a value.
+pub fn in_every_confirmation(task: &Task) -> Result<Vec<Case>, Problem> {
+    let mut edges = Edges {
+        task,
+        found: Vec::new(),
+    };
+    for &value in &EDGES {
+        edges.everywhere(value, MOST_ELEMENTS)?;
+    }
     Ok(edges.found)
 }
 

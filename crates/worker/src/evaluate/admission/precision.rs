@@ -4,10 +4,11 @@
 use domain::admission::{self, AdmissionRule, Calibration, RuleResult};
 use domain::candidate::KernelSource;
 use domain::role::{Alteration, Compiled, OutputComparison};
-use domain::task::Case;
+use domain::task::{Case, Task};
 
 use super::{Examiner, as_optional_f64};
 use crate::evaluate::context::SCREEN;
+use crate::evaluate::edges::in_every_confirmation;
 use crate::evaluate::error::{EvaluateError, storage};
 use crate::evaluate::passes::Pass;
 use crate::evaluate::roles::{NumberedPass, Reference, RunLimits};
@@ -17,7 +18,8 @@ const LEAST_ELEMENTS: u64 = 64;
 
 impl Examiner<'_> {
     /// Measures the errors of the task's own kernels, and of the baseline on operands that are too
-    /// coarse.
+    /// coarse. Shapes that every confirmation executes count for the latter: it is rejected if it is off
+    /// in one of them, and where sums are long the roundings of operands average out.
     pub(super) fn check_precision(
         &self,
         reference: &Reference<'_>,
@@ -32,21 +34,34 @@ impl Examiner<'_> {
         {
             return Ok(Vec::new());
         }
-        let mut passes = Vec::new();
-        for case in cases {
-            passes.push(self.passes().ordinary(case)?);
-        }
+        let edges = in_every_confirmation(task)?;
+        let reference = &Reference {
+            task: &Task {
+                cases: [&task.cases[..], &edges].concat(),
+                ..task.clone()
+            },
+            compiled: reference.compiled.clone(),
+        };
+        let passes = self.ordinary_passes(cases.iter().copied())?;
         let bits = admission::forbidden_bits(task.tolerance.class);
-        let mut coarse = passes.clone();
-        for tensor in coarse.iter_mut().flat_map(|pass| &mut pass.tensors) {
-            tensor.alteration = Some(Alteration::Rounded(bits));
-        }
+        let rounded = |mut passes: Vec<Pass>| {
+            for tensor in passes.iter_mut().flat_map(|pass| &mut pass.tensors) {
+                tensor.alteration = Some(Alteration::Rounded(bits));
+            }
+            passes
+        };
+        let coarse = rounded(passes.clone());
+        let coarse_edges = rounded(self.ordinary_passes(&edges)?);
         let imitation = format!("baseline.cu on operands of {bits} bits");
-        let forbidden = self.measure_error(reference, &task.baseline, baseline, &coarse)?;
+        let compare = |source: &KernelSource, image: &Compiled, passes: &[Pass]| {
+            self.compare_outputs(reference, source, image, passes)
+        };
+        let forbidden = compare(&task.baseline, baseline, &coarse)?;
+        let at_edges = compare(&task.baseline, baseline, &coarse_edges)?;
         let mut worst = ("baseline.cu".to_owned(), 0.0);
-        let own = self.measure_error(reference, &task.baseline, baseline, &passes)?;
+        let own = compare(&task.baseline, baseline, &passes)?;
         let mut results = Vec::new();
-        match own {
+        match own.and_then(|outputs| pool_errors(&outputs)) {
             Some(error) => worst.1 = error,
             None => results.push(unmeasured("baseline.cu")),
         }
@@ -55,36 +70,48 @@ impl Examiner<'_> {
                 results.push(unmeasured(file));
                 continue;
             };
-            match self.measure_error(reference, source, &image, &passes)? {
+            let own = compare(source, &image, &passes)?;
+            match own.and_then(|outputs| pool_errors(&outputs)) {
                 Some(error) if error > worst.1 => worst = (file.clone(), error),
                 Some(_) => {}
                 None => results.push(unmeasured(file)),
             }
         }
-        match forbidden {
-            Some(forbidden) => {
+        let pooled = forbidden.as_deref().and_then(pool_errors);
+        match (pooled, forbidden, at_edges) {
+            (Some(pooled), Some(forbidden), Some(at_edges)) => {
                 let calibration = Calibration {
                     honest: worst.1,
-                    forbidden,
+                    forbidden: pooled,
+                    forbidden_largest: largest_error(forbidden.iter().chain(&at_edges)),
                     allowed: task.tolerance.relative_l2,
                 };
                 results.extend(calibration.rule_results(&worst.0, &imitation));
             }
-            None => results.push(unmeasured(&imitation)),
+            _ => results.push(unmeasured(&imitation)),
         }
         Ok(results)
     }
 
-    /// The relative L2 error of a kernel over all outputs of some passes together; `None` if an
-    /// execution fails.
-    fn measure_error(
+    fn ordinary_passes<'c>(
+        &self,
+        cases: impl IntoIterator<Item = &'c Case>,
+    ) -> Result<Vec<Pass>, EvaluateError> {
+        let cases = cases.into_iter();
+        Ok(cases
+            .map(|case| self.passes().ordinary(case))
+            .collect::<Result<_, _>>()?)
+    }
+
+    /// The comparisons of a kernel's outputs in some passes; `None` if an execution fails.
+    fn compare_outputs(
         &self,
         reference: &Reference<'_>,
         source: &KernelSource,
         image: &Compiled,
         passes: &[Pass],
-    ) -> Result<Option<f64>, EvaluateError> {
-        let task = self.task();
+    ) -> Result<Option<Vec<OutputComparison>>, EvaluateError> {
+        let task = reference.task;
         let configuration = source.plan().default_configuration();
         let limits = &self.evaluator.host.device().limits;
         let mut planned = Vec::new();
@@ -131,9 +158,7 @@ impl Examiner<'_> {
         if !complete {
             return Ok(None);
         }
-        Ok(pool_errors(
-            &self.context.roles.verify(reference, &numbered)?,
-        ))
+        Ok(Some(self.context.roles.verify(reference, &numbered)?))
     }
 }
 
@@ -150,6 +175,13 @@ fn pool_errors(comparisons: &[OutputComparison]) -> Option<f64> {
         elements += weight;
     }
     (elements > 0.0).then(|| (squares / elements).sqrt())
+}
+
+/// The largest relative L2 error of one output.
+fn largest_error<'a>(comparisons: impl Iterator<Item = &'a OutputComparison>) -> f64 {
+    comparisons
+        .filter_map(|one| one.relative_l2)
+        .fold(0.0, f64::max)
 }
 
 fn unmeasured(file: &str) -> RuleResult {
