@@ -317,11 +317,11 @@ fn a_tensor_of_zeros_has_no_norm_without_an_error_scale() {
 }
 
 /// The rows of a matrix of one distribution.
-fn rows(distribution: Distribution, rows: u64, columns: u64) -> Vec<Vec<f64>> {
+fn rows(distribution: Distribution, rows: usize, columns: usize) -> Vec<Vec<f64>> {
     let tensor = TensorData {
         name: "x".to_owned(),
         dtype: Dtype::F32,
-        extents: vec![rows, columns],
+        extents: vec![rows as u64, columns as u64],
         role: Role::In,
         align: 4,
         distribution,
@@ -329,10 +329,7 @@ fn rows(distribution: Distribution, rows: u64, columns: u64) -> Vec<Vec<f64>> {
         alteration: None,
     };
     let values = inputs::decode(Dtype::F32, &inputs::bytes(&tensor));
-    values
-        .chunks(usize::try_from(columns).unwrap())
-        .map(<[f64]>::to_vec)
-        .collect()
+    values.chunks(columns).map(<[f64]>::to_vec).collect()
 }
 
 /// The sum of numbers that are rounded to binary32 and added there one after the other.
