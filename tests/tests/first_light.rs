@@ -481,3 +481,62 @@ async fn a_playbook_run_killed_ten_times_ends_as_if_undisturbed() -> Result<()> 
     assert_eq!(tip.parent_count(), 0, "the winner was committed once");
     Ok(())
 }
+
+/// Every candidate's evidence is in the bucket and nowhere on the service's machine; the service gives it out.
+#[tokio::test]
+#[ignore = "needs an object store: tests/objects cargo nextest run -p lab --run-ignored all"]
+async fn evidence_is_kept_in_a_bucket() -> Result<()> {
+    let bucket = std::env::var("KERNELWRIGHT_TEST_BUCKET")? + "/lab";
+    let mut lab = Lab::new()?;
+    lab.serve(&["--evidence-bucket", &bucket]).await?;
+    let _worker = lab.worker("bench")?;
+    let run = lab
+        .launch(
+            &lab::small_softmax()?,
+            &request("softmax-f32", Method::Playbook),
+        )
+        .await?;
+    let run = lab.finished(run.id).await?;
+    ensure!(run.best.is_some(), "no winner\n{}", lab.service_log());
+
+    let mut evidence = Vec::new();
+    for candidate in lab.candidates(run.id).await? {
+        let detail = lab.candidate(candidate.id).await?;
+        let evaluations = [detail.evaluation, detail.confirmation];
+        let found = evaluations.iter().flatten().filter_map(|one| one.evidence);
+        evidence.extend(found);
+    }
+    ensure!(evidence.len() > 2, "baseline, winner and confirmation");
+    let elsewhere = lab.path().join("elsewhere");
+    let elsewhere = elsewhere.to_str().context("a UTF-8 path")?;
+    let server = lab.address()?;
+    for digest in &evidence {
+        // A worker sends evidence beside its next evaluation.
+        let began = std::time::Instant::now();
+        while lab.text(&format!("/evidence/{digest}")).await.is_err() {
+            ensure!(began.elapsed().as_secs() < 60, "{}", lab.service_log());
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        let digest = digest.to_string();
+        let fetch = [
+            "evidence", "fetch", &digest, "--server", &server, "--data", elsewhere,
+        ];
+        let fetched = lab::kernelwright(&fetch)?;
+        ensure!(fetched.status.success(), "{}", fetched.stderr);
+    }
+    ensure!(!lab.data().join("evidence").exists());
+
+    let data = lab.data();
+    let data = data.to_str().context("a UTF-8 path")?;
+    let shown = lab::kernelwright(&[
+        "storage",
+        "--evidence-bucket",
+        &bucket,
+        "--json",
+        "--data",
+        data,
+    ])?;
+    let shown: serde_json::Value = serde_json::from_str(&shown.stdout)?;
+    assert_eq!(shown["bucket"]["bundles"], evidence.len());
+    Ok(())
+}

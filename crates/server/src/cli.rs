@@ -36,9 +36,10 @@ pub use self::run::{
 };
 pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs, RunsTagArgs};
 pub use self::service::{
-    CheckArgs, DemoArgs, DevicesArgs, JoinArgs, LEAST_ISOLATION, ModelCheckArgs, ModelCommand,
-    ModelListArgs, ModelsFile, ServeArgs, TaskCommand, TaskListArgs, TaskShowArgs, TaskUploadArgs,
-    WebhookCommand, WebhookListArgs, WorkerCommand, WorkerDrainArgs, WorkerListArgs,
+    CheckArgs, DemoArgs, DevicesArgs, EvidencePlace, JoinArgs, LEAST_ISOLATION, ModelCheckArgs,
+    ModelCommand, ModelListArgs, ModelsFile, ServeArgs, StorageArgs, TaskCommand, TaskListArgs,
+    TaskShowArgs, TaskUploadArgs, WebhookCommand, WebhookListArgs, WorkerCommand, WorkerDrainArgs,
+    WorkerListArgs,
 };
 pub use self::steer::{Limits, SteerCommand, SteeredRun};
 pub use self::sweep::SweepArgs;
@@ -90,6 +91,8 @@ pub enum Command {
     /// Bring a database up to date, or copy it from SQLite to Postgres.
     #[command(subcommand)]
     Database(DatabaseCommand),
+    /// Show what takes the room of a data folder and of the bucket of the evidence, with the limits
+    Storage(StorageArgs),
     /// List the events that a service could not deliver to the endpoints of its webhooks.
     #[command(subcommand)]
     Webhook(WebhookCommand),

@@ -29,6 +29,7 @@ mod score;
 mod serve;
 mod show;
 mod steer;
+mod storage;
 mod sweep;
 mod tasks;
 mod token;
@@ -82,6 +83,7 @@ fn perform(command: Command, format: Format) -> Ending {
             Command::Worker(WorkerCommand::Drain(args)) => fleet::drain(args).await,
             Command::Token(command) => token::token(command).await,
             Command::Database(command) => database::database(command).await,
+            Command::Storage(args) => storage::storage(args).await,
             Command::Webhook(command) => webhook::webhook(command).await,
             Command::Devices(args) => devices::devices(args).await,
             Command::Run(args) => run::run(*args).await,

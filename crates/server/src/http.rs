@@ -28,7 +28,6 @@ pub mod tls;
 mod webhooks;
 mod workers;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +49,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
+use worker::evaluate::evidence::archive::EvidenceArchive;
 
 use access::{Access, Gate, Requirements};
 use error::ApiError;
@@ -72,8 +72,8 @@ const EVIDENCE_LIMIT: usize = 64 << 20;
 pub struct App {
     /// Runs, tasks and the store.
     pub engine: Engine,
-    /// The folder with the bundles of evidence.
-    pub data: PathBuf,
+    /// The bundles of evidence.
+    pub evidence: EvidenceArchive,
     /// The rule that decides if requests need tokens.
     pub access: Access,
     /// Counts of requests and reports.

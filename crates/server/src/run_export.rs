@@ -11,7 +11,6 @@ mod html;
 mod report;
 
 use std::io;
-use std::path::PathBuf;
 
 use axum::body::Bytes;
 use clap::ValueEnum;
@@ -24,6 +23,7 @@ use store::StoreError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
+use worker::evaluate::evidence::archive::{ArchiveError, EvidenceArchive};
 
 /// Candidates, or events, that one query reads.
 pub const PAGE: u32 = 500;
@@ -86,6 +86,9 @@ enum ExportError {
     /// An entry of the archive could not be made.
     #[error("write the archive")]
     Archive(#[from] io::Error),
+    /// The evidence cannot be read.
+    #[error(transparent)]
+    Evidence(#[from] ArchiveError),
     /// The reader has gone.
     #[error("send to a reader who has gone")]
     ReaderLeft,
@@ -105,8 +108,8 @@ impl From<StoreError> for ExportError {
 pub struct Records {
     /// The engine with its store.
     pub engine: Engine,
-    /// The data folder, where bundles of evidence lie.
-    pub data: PathBuf,
+    /// The bundles of evidence.
+    pub evidence: EvidenceArchive,
     /// Candidates, or events, that one query reads: [`PAGE`].
     pub page: u32,
     /// Cancelled when the service stops.

@@ -53,6 +53,7 @@ use crate::supervise::SuperviseError;
 
 pub use build::CompilationInputs;
 pub use context::load_task;
+pub use disk_limits::{LimitedFolder, limited_folders};
 pub use error::{EvaluateError, Stop};
 pub use instruments::{CaseProfile, Instrument, LaunchProfile, Profiled, Sanitized};
 pub use modelling::{ModelError, Subject};
@@ -63,8 +64,6 @@ pub use rivals::{RivalCase, RivalOutcome, RivalTiming, Rivalry};
 
 /// Wall time of a compilation.
 pub const COMPILE_DEADLINE: Duration = Duration::from_secs(45);
-/// Sealed keys are 64 bytes each.
-const KEY_BYTES: u64 = 16 << 20;
 /// The number of evaluations between two checks of the disk space. A confirmation of a large task
 /// leaves 300 MB of reference answers.
 const DISK_CHECK_INTERVAL: u32 = 8;
@@ -331,20 +330,15 @@ impl Evaluator {
         admission::admit(self, task, &progress, cancellation)
     }
 
-    /// Removes what killed evaluations left behind, and the oldest files beyond the limit on disk
-    /// space: reference answers have four sevenths of it, evidence bundles two, builds one.
+    /// Removes what killed evaluations left behind, and the oldest files beyond the limits on disk
+    /// space.
     fn enforce_disk_limits(&self) {
-        let seventh = self.host.disk_bytes() / 7;
         let now = SystemTime::now();
-        let builds = self.host.data().join("builds");
         disk_limits::sweep(&self.scratch, "", now);
-        disk_limits::sweep(&builds, build::UNFINISHED, now);
-        disk_limits::trim(&builds, seventh, now);
-        let bundles = evidence::bundles_folder(self.host.data());
-        disk_limits::sweep(&bundles, build::UNFINISHED, now);
-        disk_limits::trim(&bundles, 2 * seventh, now);
-        disk_limits::trim(&evidence::keys_folder(self.host.data()), KEY_BYTES, now);
-        let answers = self.host.data().join("references");
-        disk_limits::trim(&answers, 4 * seventh, now);
+        for limited in limited_folders(self.host.disk_bytes()) {
+            let folder = self.host.data().join(limited.name);
+            disk_limits::sweep(&folder, build::UNFINISHED, now);
+            disk_limits::trim(&folder, limited.most_bytes, now);
+        }
     }
 }

@@ -7,6 +7,7 @@
 //! [`domain::lease`] and nothing of how an evaluation is carried out.
 
 mod backoff;
+mod bundles;
 pub mod certificate;
 mod client;
 
@@ -24,16 +25,16 @@ use domain::id::WorkerId;
 use domain::lease::{
     HEARTBEAT_SECONDS, Lease, Receipt, Registration, Renewal, Report, ReportOutcome,
 };
-use tokio::sync::watch;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
-use crate::evaluate::evidence::transfer;
 use crate::evaluate::{EvaluateError, SearchEvaluation};
 use crate::health::HealthRecordFile;
 use backoff::Backoff;
+use bundles::BundleSender;
 use client::{Client, RequestError};
 
 /// Wall time of the last messages of a worker that is stopping.
@@ -127,22 +128,36 @@ where
 {
     let client = Client::new(&join)?;
     let evaluate = Arc::new(evaluate);
+    let sender = BundleSender {
+        client: client.clone(),
+        data: join.data.clone(),
+        pace: join.pace,
+        shutdown: shutdown.clone(),
+    };
+    let (bundles, queue) = mpsc::unbounded_channel();
+    let mut sending = tokio::spawn(sender.send_all(queue));
     let fleet = Fleet {
         join,
         client,
+        bundles,
         shutdown,
     };
-    while let Some(worker) = fleet.register().await? {
-        if !fleet.serve(worker, &evaluate).await? {
-            break;
-        }
+    let worked = fleet.work(&evaluate).await;
+    drop(fleet);
+    if tokio::time::timeout(LAST_MESSAGE_DEADLINE, &mut sending)
+        .await
+        .is_err()
+    {
+        sending.abort();
     }
-    Ok(())
+    worked
 }
 
 struct Fleet {
     join: Join,
     client: Client,
+    /// The queue of evidence to send.
+    bundles: mpsc::UnboundedSender<Digest>,
     shutdown: CancellationToken,
 }
 
@@ -150,6 +165,23 @@ struct Fleet {
 type EvaluationThread = JoinHandle<Report>;
 
 impl Fleet {
+    /// Registers and works on leases, again and again, until the worker stops or is refused.
+    async fn work<F, E>(&self, evaluate: &Arc<F>) -> Result<(), FleetError>
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<SearchEvaluation, E>
+            + Send
+            + Sync
+            + 'static,
+        E: Error + 'static,
+    {
+        while let Some(worker) = self.register().await? {
+            if !self.serve(worker, evaluate).await? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
     /// Registers, and waits for the service as long as necessary; `None` on shutdown.
     async fn register(&self) -> Result<Option<WorkerId>, FleetError> {
         let mut backoff = self.backoff();
@@ -317,34 +349,8 @@ impl Fleet {
         };
         self.report(job, &report).await;
         if let Some(digest) = evidence {
-            let sent = self.send_evidence(digest);
-            if let Some(Err(why)) = self.unless_stopping(sent).await {
-                warn!("failed to send the evidence {}: {why}", digest.short());
-            }
-        }
-        Ok(())
-    }
-
-    /// Sends the files of a bundle that the service lacks. The verdict does not depend on it; a
-    /// bundle that is not sent stays in the data folder.
-    async fn send_evidence(&self, digest: Digest) -> Result<(), String> {
-        let read = |name: Option<String>| {
-            let data = self.join.data.clone();
-            async move {
-                let given = tokio::task::spawn_blocking(move || {
-                    transfer::read_part(&data, digest, name.as_deref())
-                });
-                let given = given.await.map_err(|error| error.to_string())?;
-                given.map_err(|error| error.to_string())
-            }
-        };
-        let refused = |error: RequestError| error.to_string();
-        let manifest = read(None).await?;
-        let first = self.client.evidence(digest, None, manifest).await;
-        for name in first.map_err(refused)?.missing {
-            let file = read(Some(name.clone())).await?;
-            let sent = self.client.evidence(digest, Some(&name), file).await;
-            sent.map_err(refused)?;
+            // The sender ends only when the queue is closed.
+            let _ = self.bundles.send(digest);
         }
         Ok(())
     }

@@ -5,7 +5,7 @@
     reason = "a test fails by panicking, in its functions too"
 )]
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,22 +13,25 @@ use std::time::Duration;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::routing::post;
+use axum::routing::{post, put};
 use axum::{Json, Router};
 use domain::admission::{Admission, AdmissionRule, RuleResult};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
-use domain::evaluation::{Evaluation, EvaluationRequest, EvaluationStage};
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
 use domain::health::{Condition, HealthReport};
 use domain::id::{JobId, WorkerId};
-use domain::lease::{Lease, Receipt, Registered, Registration, Renewal, Report, ReportOutcome};
+use domain::lease::{
+    EvidenceReceipt, Lease, Receipt, Registered, Registration, Renewal, Report, ReportOutcome,
+};
 use domain::role::Key;
 use domain::task::Bundle;
-use domain::verdict::Verdict;
+use domain::verdict::{Verdict, VerdictKind};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 use worker::cancel::Cancellation;
+use worker::evaluate::evidence::{FORM, Manifest, Part};
 use worker::evaluate::{EvaluateError, SearchEvaluation};
 use worker::fleet::{FleetError, Join, Pace, join};
 use worker::health::HealthRecordFile;
@@ -41,6 +44,8 @@ enum Seen {
     Health(HealthReport),
     Renewal(Renewal),
     Report(Report),
+    /// Of this file, or of the manifest.
+    Evidence(Option<String>),
 }
 
 /// The service's answers, one for each request of a kind; the last one is repeated.
@@ -50,6 +55,7 @@ struct Script {
     lease: VecDeque<Result<Option<Lease>, StatusCode>>,
     renew: VecDeque<Result<Receipt, StatusCode>>,
     report: VecDeque<Result<Receipt, StatusCode>>,
+    evidence: VecDeque<Result<EvidenceReceipt, StatusCode>>,
 }
 
 #[derive(Clone)]
@@ -123,6 +129,14 @@ async fn report(
     respond(service.see(Seen::Report(body), |script| &mut script.report))
 }
 
+async fn manifest(State(service): State<Service>) -> Response {
+    respond(service.see(Seen::Evidence(None), |script| &mut script.evidence))
+}
+
+async fn file(State(service): State<Service>, Path((_, name)): Path<(String, String)>) -> Response {
+    respond(service.see(Seen::Evidence(Some(name)), |script| &mut script.evidence))
+}
+
 /// A service on its own port, with the requests that it receives.
 async fn serve(script: Script) -> (String, mpsc::UnboundedReceiver<Seen>) {
     let (seen, watch) = mpsc::unbounded_channel();
@@ -136,6 +150,8 @@ async fn serve(script: Script) -> (String, mpsc::UnboundedReceiver<Seen>) {
         .route("/api/v1/workers/{id}/health", post(health))
         .route("/api/v1/leases/{job}/renew", post(renew))
         .route("/api/v1/leases/{job}/report", post(report))
+        .route("/api/v1/evidence/{digest}", put(manifest))
+        .route("/api/v1/evidence/{digest}/{name}", put(file))
         .with_state(service);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -269,6 +285,17 @@ impl Worker {
             + 'static,
         E: std::error::Error + Send + 'static,
     {
+        Self::with(server, health, PathBuf::from("/nonexistent"), evaluate)
+    }
+
+    fn with<F, E>(server: String, health: HealthRecordFile, data: PathBuf, evaluate: F) -> Self
+    where
+        F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
+            + Send
+            + Sync
+            + 'static,
+        E: std::error::Error + Send + 'static,
+    {
         let shutdown = CancellationToken::new();
         let tick = Duration::from_millis(1);
         let pace = Pace {
@@ -284,7 +311,7 @@ impl Worker {
                 authority: None,
                 registration: registration(),
                 health,
-                data: PathBuf::from("/nonexistent"),
+                data,
                 pace,
             },
             move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
@@ -341,7 +368,89 @@ fn one_lease() -> Script {
         lease: [Ok(Some(a_lease())), Ok(None)].into(),
         renew: [Ok(Receipt::Accepted)].into(),
         report: [Ok(Receipt::Accepted)].into(),
+        evidence: VecDeque::new(),
     }
+}
+
+/// A data folder with a bundle of one file.
+fn bundle() -> (tempfile::TempDir, Digest) {
+    let data = tempfile::tempdir().unwrap();
+    let source = "no kernel";
+    let part = Part {
+        digest: Digest::of(source),
+        bytes: source.len() as u64,
+    };
+    let manifest = Manifest {
+        form: FORM.to_owned(),
+        program: "0.1.0".to_owned(),
+        evaluator: EVALUATOR_VERSION,
+        task: "scale".to_owned(),
+        task_version: Digest::of("task"),
+        file: "a.cu".to_owned(),
+        configuration: BTreeMap::new(),
+        stage: EvaluationStage::Search,
+        incumbent: None,
+        key: Digest::of("a commitment"),
+        device: registration().device,
+        toolchain: "NVRTC 13.5".to_owned(),
+        verdict: VerdictKind::ParseRejected,
+        files: BTreeMap::from([("source.cu".to_owned(), part)]),
+        left_out: BTreeMap::new(),
+    };
+    let manifest = serde_json::to_vec(&manifest).unwrap();
+    let digest = Digest::of(&manifest);
+    let folder = data.path().join("evidence").join(digest.to_string());
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("manifest.json"), manifest).unwrap();
+    std::fs::write(folder.join("source.cu"), source).unwrap();
+    (data, digest)
+}
+
+/// The parts of a bundle that a service with these answers receives, to the last one.
+async fn evidence_sent(answers: &[Result<&[&str], StatusCode>]) -> Vec<Option<String>> {
+    let (data, digest) = bundle();
+    let answers = answers.iter().map(|answer| {
+        answer.map(|missing| EvidenceReceipt {
+            missing: missing.iter().map(|name| (*name).to_owned()).collect(),
+        })
+    });
+    let (server, mut seen) = serve(Script {
+        evidence: answers.collect(),
+        ..one_lease()
+    })
+    .await;
+    let health = HealthRecordFile::new(data.path(), "0");
+    let worker = Worker::with(server, health, data.path().to_owned(), move |_, _, _| {
+        Ok::<_, DiskGone>(Evaluation {
+            evidence: Some(digest),
+            ..evaluation()
+        })
+    });
+    next_report(&mut seen).await;
+    let mut sent = Vec::new();
+    while sent.last() != Some(&Some("source.cu".to_owned())) {
+        let next = tokio::time::timeout(Duration::from_secs(20), seen.recv()).await;
+        if let Seen::Evidence(part) = next.expect("evidence is sent").unwrap() {
+            sent.push(part);
+        }
+    }
+    worker.stop().await;
+    sent
+}
+
+#[tokio::test]
+async fn evidence_is_sent_until_the_service_has_it() {
+    let source = Some("source.cu".to_owned());
+    let at_once = [Ok(["source.cu"].as_slice()), Ok(&[])];
+    assert_eq!(evidence_sent(&at_once).await, [None, source.clone()]);
+    // The service's archive is away for a while.
+    let late = [
+        Err(StatusCode::SERVICE_UNAVAILABLE),
+        Err(StatusCode::SERVICE_UNAVAILABLE),
+        Ok(["source.cu"].as_slice()),
+        Ok(&[]),
+    ];
+    assert_eq!(evidence_sent(&late).await, [None, None, None, source]);
 }
 
 #[tokio::test]
@@ -493,7 +602,7 @@ async fn a_lost_lease_cancels_the_evaluation_and_is_not_reported() {
             match seen.recv().await.unwrap() {
                 Seen::LeaseAsked(_) => leases_asked += 1,
                 Seen::Report(report) => panic!("a lost lease was reported: {report:?}"),
-                Seen::Registration(_) | Seen::Health(_) | Seen::Renewal(_) => {}
+                Seen::Registration(_) | Seen::Health(_) | Seen::Renewal(_) | Seen::Evidence(_) => {}
             }
         }
         worker.stop().await;

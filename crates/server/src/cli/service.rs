@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 use domain::model::Dollars;
 use worker::host::Isolation;
 
@@ -51,10 +51,13 @@ pub struct ServeArgs {
     /// The database.
     #[command(flatten)]
     pub database: DatabaseUrl,
-    /// Folder of the evidence and of the default repository of winners. Services that share a Postgres database
-    /// share it too. By default the data folder.
+    /// Folder of the evidence, without a bucket, and of the default repository of winners. Services that share a
+    /// Postgres database share it too. By default the data folder.
     #[arg(long, value_name = "DIR", env = "KERNELWRIGHT_SHARED")]
     pub shared: Option<PathBuf>,
+    /// The bundles of evidence.
+    #[command(flatten)]
+    pub evidence: EvidencePlace,
     /// Also start a worker process on this machine.
     #[arg(long)]
     pub with_local_worker: bool,
@@ -65,6 +68,34 @@ pub struct ServeArgs {
     /// one. 0 never does.
     #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub recheck_hours: u32,
+}
+
+/// The place and the limit of the bundles of evidence.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct EvidencePlace {
+    /// Bucket for the evidence, in place of the folder `evidence`: `s3://BUCKET/PREFIX` or
+    /// `gs://BUCKET/PREFIX`. Credentials, region and address come from the variables AWS_* or GOOGLE_*, or from
+    /// the machine's role.
+    #[arg(long, value_name = "URL", env = "KERNELWRIGHT_EVIDENCE_BUCKET")]
+    pub evidence_bucket: Option<String>,
+    /// GiB that all bundles of evidence may take; the oldest are removed first. By default 2 in a folder and no
+    /// limit in a bucket.
+    #[arg(long, value_name = "GIB", env = "KERNELWRIGHT_EVIDENCE_GIB", value_parser = value_parser!(u32).range(1..))]
+    pub evidence_gib: Option<u32>,
+}
+
+/// Arguments of `storage`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct StorageArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The bucket, if there is one.
+    #[command(flatten)]
+    pub evidence: EvidencePlace,
+    /// The data folder.
+    #[command(flatten)]
+    pub folder: DataFolder,
 }
 
 /// Environment variable with the default of `--least-isolation`.

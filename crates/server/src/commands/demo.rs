@@ -86,6 +86,7 @@ async fn service(
         protection: Protection::Loopback,
         data,
         shared: data,
+        evidence: serve::evidence_folder(data)?,
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,

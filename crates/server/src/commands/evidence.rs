@@ -4,7 +4,8 @@ use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::verdict::VerdictKind;
 use serde::Serialize;
-use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest, transfer};
+use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest};
 
 use super::address;
 use super::eval::LocalEvaluator;
@@ -74,11 +75,12 @@ async fn fetch(args: &FetchArgs) -> Ending {
         .map_err(|_| refuse("name it by its whole digest, 64 digits".to_owned()))?;
     let client = address::client(&args.service)?;
     let manifest = client.evidence(digest, None).await?;
-    let taken = transfer::receive_manifest(data.root(), digest, &manifest);
+    let archive = EvidenceArchive::in_folder(data.root(), None).map_err(Failure::infrastructure)?;
+    let taken = archive.receive_manifest(digest, manifest.into()).await;
     for name in taken.map_err(Failure::infrastructure)? {
         let file = client.evidence(digest, Some(&name)).await?;
-        transfer::receive_file(data.root(), digest, &name, &file)
-            .map_err(Failure::infrastructure)?;
+        let taken = archive.receive_file(digest, &name, file.into()).await;
+        taken.map_err(Failure::infrastructure)?;
     }
     let found = Evidence::open(data.root(), digest).map_err(Failure::infrastructure)?;
     let folder = found.folder.display().to_string();

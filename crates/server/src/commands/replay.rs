@@ -54,6 +54,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         protection: Protection::Loopback,
         data: &data,
         shared: &data,
+        evidence: serve::evidence_folder(&data)?,
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,

@@ -17,7 +17,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::cli::ServeArgs;
+use crate::cli::{EvidencePlace, ServeArgs};
 use crate::credentials::Credentials;
 use crate::data::{Data, Lock, WorkFolder};
 use crate::http::access::{Access, OwnSecrets};
@@ -31,6 +31,7 @@ use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::webhooks::{self, Endpoint};
+use worker::evaluate::evidence::archive::{ArchiveError, EvidenceArchive, FOLDER_BYTES};
 
 /// The longest time that each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
@@ -43,8 +44,10 @@ pub(super) struct Setup<'a> {
     pub listen: SocketAddr,
     pub protection: Protection,
     pub data: &'a Data,
-    /// Folder of the evidence and of the default repository of winners.
+    /// Folder of the default repository of winners.
     pub shared: &'a Data,
+    /// The bundles of evidence.
+    pub evidence: EvidenceArchive,
     /// The URL of a Postgres database; SQLite in the data folder without one.
     pub database: Option<&'a str>,
     pub author_email: &'a str,
@@ -105,6 +108,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         protection: protection(&args)?,
         data: &data,
         shared: &shared,
+        evidence: open_evidence(&args.evidence, &shared).await?,
         database: args.database.database.as_deref(),
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
@@ -149,6 +153,35 @@ fn protection(args: &ServeArgs) -> Result<Protection, Failure> {
 /// Time after which a champion is evaluated again; none for zero hours.
 pub(super) fn recheck_after(hours: u32) -> Option<TimeDelta> {
     (hours > 0).then(|| TimeDelta::hours(i64::from(hours)))
+}
+
+/// Opens the bucket or the folder of the evidence, and checks that it can be written to.
+async fn open_evidence(place: &EvidencePlace, shared: &Data) -> Result<EvidenceArchive, Failure> {
+    let archive = evidence_archive(place, shared)?;
+    let written = archive.check_access().await;
+    written.map_err(Failure::infrastructure)?;
+    Ok(archive)
+}
+
+/// The bucket or the folder of the evidence.
+pub(super) fn evidence_archive(
+    place: &EvidencePlace,
+    shared: &Data,
+) -> Result<EvidenceArchive, Failure> {
+    let most_bytes = place.evidence_gib.map(|gib| u64::from(gib) << 30);
+    let archive = match &place.evidence_bucket {
+        Some(url) => EvidenceArchive::in_bucket(url, most_bytes),
+        None => EvidenceArchive::in_folder(shared.root(), most_bytes.or(Some(FOLDER_BYTES))),
+    };
+    archive.map_err(|error| match error {
+        ArchiveError::Url { .. } => Failure::input(error),
+        other => Failure::infrastructure(other),
+    })
+}
+
+/// Opens the folder of the evidence of a service that nobody configures.
+pub(super) fn evidence_folder(data: &Data) -> Result<EvidenceArchive, Failure> {
+    EvidenceArchive::in_folder(data.root(), Some(FOLDER_BYTES)).map_err(Failure::infrastructure)
 }
 
 /// Opens the data folder of a command that keeps state, and makes it where it is missing. Says on
@@ -262,7 +295,7 @@ impl Service {
         let mut parts = Vec::new();
         for (listener, tls, access) in listeners {
             let app = App {
-                data: setup.shared.root().to_owned(),
+                evidence: setup.evidence.clone(),
                 engine: engine.clone(),
                 access,
                 metrics: metrics.clone(),

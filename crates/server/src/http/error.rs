@@ -85,6 +85,8 @@ pub enum ApiError {
     StorageFull(String),
     /// The database is held by someone else.
     Busy(String),
+    /// The folder or bucket of the evidence cannot be used now.
+    NoArchive,
     /// A defect of ours; the text goes to the log, never to the client.
     Internal(anyhow::Error),
 }
@@ -112,7 +114,7 @@ impl ApiError {
             | Self::NotYours(_) => StatusCode::FORBIDDEN,
             Self::NoToken | Self::WrongToken(_) => StatusCode::UNAUTHORIZED,
             Self::Drained(_) => StatusCode::GONE,
-            Self::TimedOut | Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TimedOut | Self::Busy(_) | Self::NoArchive => StatusCode::SERVICE_UNAVAILABLE,
             Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -147,6 +149,7 @@ impl ApiError {
             Self::TimedOut => ("timed-out", "Timed out"),
             Self::StorageFull(_) => ("storage-full", "Storage full"),
             Self::Busy(_) => ("busy", "Busy"),
+            Self::NoArchive => ("no-archive", "No access to the evidence"),
             Self::Internal(_) => ("internal", "Internal error"),
         };
         (code.to_owned(), title.to_owned())
@@ -185,6 +188,10 @@ impl ApiError {
                 "this request needs a token of scope {needed}, and the token {name:?} has the scope {scope}; use one made with `kernelwright token create --scope {needed}`"
             ),
             Self::TimedOut => "the request took too long; try again".to_owned(),
+            Self::NoArchive => {
+                "the folder or bucket of the evidence cannot be used now; try again later, the service's log has the reason"
+                    .to_owned()
+            }
             Self::Malformed(detail)
             | Self::MalformedField { detail, .. }
             | Self::Mismatch(detail)

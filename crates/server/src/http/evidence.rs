@@ -1,18 +1,16 @@
 //! Bundles of evidence: workers elsewhere send them, anybody on this machine reads them.
 //!
-//! Each file is checked against its digest on arrival, and lies in the data folder as if it had been made
-//! here. The keys of the inputs stay where the evaluations ran.
-
-use std::path::PathBuf;
+//! Each file is checked against its digest on arrival. The keys of the inputs stay where the evaluations ran.
 
 use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, State};
 use axum::http::header::{CONTENT_TYPE, X_CONTENT_TYPE_OPTIONS};
 use axum::response::IntoResponse;
+use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::lease::EvidenceReceipt;
-use worker::evaluate::evidence::transfer::{self, TransferError};
+use worker::evaluate::evidence::archive::ArchiveError;
 
 use super::App;
 use super::access::Caller;
@@ -36,10 +34,7 @@ pub async fn put_manifest(
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
     check_owner(&app, &caller, digest).await?;
-    let missing = blocking(app, move |data| {
-        transfer::receive_manifest(&data, digest, &body)
-    })
-    .await?;
+    let missing = app.evidence.receive_manifest(digest, body).await?;
     Ok(Json(EvidenceReceipt { missing }))
 }
 
@@ -64,8 +59,7 @@ pub async fn put_file(
 ) -> Result<Json<EvidenceReceipt>, ApiError> {
     let digest = parse(&digest)?;
     check_owner(&app, &caller, digest).await?;
-    let take = move |data: PathBuf| transfer::receive_file(&data, digest, &name, &body);
-    let missing = blocking(app, take).await?;
+    let missing = app.evidence.receive_file(digest, &name, body).await?;
     Ok(Json(EvidenceReceipt { missing }))
 }
 
@@ -82,10 +76,7 @@ pub async fn get_manifest(
     State(app): State<App>,
     Path(digest): Path<String>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let digest = parse(&digest)?;
-    Ok(plain(
-        blocking(app, move |data| transfer::read_part(&data, digest, None)).await?,
-    ))
+    Ok(plain(app.evidence.read_part(parse(&digest)?, None).await?))
 }
 
 /// A file of a bundle, byte for byte.
@@ -104,9 +95,8 @@ pub async fn get_file(
     State(app): State<App>,
     Path((digest, name)): Path<(String, String)>,
 ) -> Result<impl IntoResponse, ApiError> {
-    let digest = parse(&digest)?;
-    let give = move |data: PathBuf| transfer::read_part(&data, digest, Some(&name));
-    Ok(plain(blocking(app, give).await?))
+    let file = app.evidence.read_part(parse(&digest)?, Some(&name));
+    Ok(plain(file.await?))
 }
 
 /// Refuses evidence of leases that others held.
@@ -118,7 +108,7 @@ async fn check_owner(app: &App, caller: &Caller, digest: Digest) -> Result<(), A
 }
 
 /// Bytes that no browser takes for anything else.
-fn plain(bytes: Vec<u8>) -> impl IntoResponse {
+fn plain(bytes: Bytes) -> impl IntoResponse {
     let headers = [
         (CONTENT_TYPE, "application/octet-stream"),
         (X_CONTENT_TYPE_OPTIONS, "nosniff"),
@@ -132,19 +122,19 @@ fn parse(digest: &str) -> Result<Digest, ApiError> {
         .map_err(|error| ApiError::Malformed(format!("failed to {error}")))
 }
 
-/// Works on the data folder in a thread that may block on the disk.
-async fn blocking<T: Send + 'static>(
-    app: App,
-    work: impl FnOnce(PathBuf) -> Result<T, TransferError> + Send + 'static,
-) -> Result<T, ApiError> {
-    let done = tokio::task::spawn_blocking(move || work(app.data));
-    match done.await.map_err(ApiError::internal)? {
-        Ok(done) => Ok(done),
-        Err(TransferError::Missing { digest, what }) => Err(ApiError::Unknown {
-            subject: "evidence",
-            id: format!("{digest}, {what}"),
-        }),
-        Err(error @ TransferError::Refused { .. }) => Err(ApiError::Damaged(error.to_string())),
-        Err(error @ TransferError::Storage { .. }) => Err(ApiError::internal(error)),
+impl From<ArchiveError> for ApiError {
+    fn from(error: ArchiveError) -> Self {
+        match error {
+            ArchiveError::Missing { digest, what } => Self::Unknown {
+                subject: "evidence",
+                id: format!("{digest}, {what}"),
+            },
+            ArchiveError::Refused { .. } => Self::Damaged(error.to_string()),
+            ArchiveError::Storage { .. } => {
+                tracing::warn!("failed to {}", with_causes(&error));
+                Self::NoArchive
+            }
+            other => Self::internal(other),
+        }
     }
 }

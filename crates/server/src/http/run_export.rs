@@ -70,7 +70,7 @@ pub async fn export(
     ];
     let records = Records {
         engine: app.engine,
-        data: app.data,
+        evidence: app.evidence,
         page: PAGE,
         closing: app.closing,
     };

@@ -1,14 +1,14 @@
 //! The bundle of a run: a tar archive with everything that the service has of it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 
+use axum::body::Bytes;
 use domain::api::{CandidateDetail, RunView};
 use domain::digest::Digest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tar::{Builder, Header};
-use worker::evaluate::evidence::transfer;
+use worker::evaluate::evidence::archive::ArchiveError;
 
 use super::{ExportError, Output, Pages, Records, report};
 
@@ -113,21 +113,20 @@ struct Files {
     files: BTreeMap<String, Value>,
 }
 
-/// Adds a bundle of evidence. One that is not here, or only in part, is left out: the candidate's
-/// record names it.
+/// Adds a bundle of evidence. A part that is not here is left out: the candidate's record names it.
 async fn add_evidence(
     records: &Records,
     digest: Digest,
     archive: &mut Archive,
     output: &Output,
 ) -> Result<(), ExportError> {
-    let Some(manifest) = part(&records.data, digest, None).await else {
+    let Some(manifest) = part(records, digest, None).await? else {
         return Ok(());
     };
     let names = serde_json::from_slice::<Files>(&manifest).map(|manifest| manifest.files);
     archive.add(&format!("evidence/{digest}/manifest.json"), &manifest)?;
     for name in names.unwrap_or_default().into_keys() {
-        if let Some(bytes) = part(&records.data, digest, Some(name.clone())).await {
+        if let Some(bytes) = part(records, digest, Some(&name)).await? {
             archive.add(&format!("evidence/{digest}/{name}"), &bytes)?;
             output.send(archive.take()).await?;
         }
@@ -135,11 +134,17 @@ async fn add_evidence(
     Ok(())
 }
 
-/// A file of a bundle, or its manifest, if it is here and undamaged.
-async fn part(data: &Path, digest: Digest, name: Option<String>) -> Option<Vec<u8>> {
-    let data = data.to_owned();
-    let read = move || transfer::read_part(&data, digest, name.as_deref()).ok();
-    tokio::task::spawn_blocking(read).await.ok().flatten()
+/// A file of a bundle, or its manifest; none if it is not here or damaged.
+async fn part(
+    records: &Records,
+    digest: Digest,
+    name: Option<&str>,
+) -> Result<Option<Bytes>, ExportError> {
+    match records.evidence.read_part(digest, name).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(ArchiveError::Missing { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn pretty(value: &Value) -> String {

@@ -4,7 +4,7 @@ mod access;
 mod connections;
 mod edge;
 mod events;
-mod evidence;
+pub mod evidence;
 mod fleet;
 mod hostile;
 mod mcp;

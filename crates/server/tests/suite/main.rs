@@ -10,6 +10,7 @@ mod bundle;
 mod command_line;
 mod command_reference;
 mod data_folder;
+mod evidence_archive;
 mod fixtures;
 mod progress;
 mod pull_request;

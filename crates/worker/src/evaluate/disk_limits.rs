@@ -5,12 +5,38 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use super::evidence;
+
+/// The limit on keys of bundles, which are 64 bytes each, bytes.
+const KEY_BYTES: u64 = 16 << 20;
 /// The age from which on nothing that an evaluation left behind can still be in use, by this
 /// process or another one with the same data folder.
 const SAFE_AGE: Duration = Duration::from_secs(3600);
 /// The age below which an entry may be in use by a role at this moment. Only such entries may
 /// exceed a limit on disk space.
-const IN_USE_AGE: Duration = Duration::from_secs(120);
+pub const IN_USE_AGE: Duration = Duration::from_secs(120);
+
+/// A folder in the data folder whose oldest entries are removed beyond a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LimitedFolder {
+    /// Its name.
+    pub name: &'static str,
+    /// The limit on everything in it, bytes.
+    pub most_bytes: u64,
+}
+
+/// Every folder that has a limit, where `disk_bytes` are for all but the keys: reference answers
+/// have four sevenths of it, evidence bundles two, builds one.
+pub fn limited_folders(disk_bytes: u64) -> [LimitedFolder; 4] {
+    let seventh = disk_bytes / 7;
+    [
+        ("builds", seventh),
+        ("references", 4 * seventh),
+        (evidence::BUNDLES, 2 * seventh),
+        (evidence::KEYS, KEY_BYTES),
+    ]
+    .map(|(name, most_bytes)| LimitedFolder { name, most_bytes })
+}
 
 /// Removes the oldest entries of a folder until the rest has at most `most_bytes`, because an entry
 /// that is missing is made again. Entries of the last two minutes stay. Errors are ignored; the

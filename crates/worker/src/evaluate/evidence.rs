@@ -5,7 +5,7 @@
 //! manifest holds a commitment to the key. The key itself lies beside the bundles, readable only
 //! for the folder's owner.
 
-pub mod transfer;
+pub mod archive;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -45,6 +45,10 @@ const COUNTERS: &str = "counters.json";
 const SASS: &str = "image.sass";
 /// The most bytes of the counters of source lines.
 const MAX_COUNTERS_BYTES: u64 = 1 << 20;
+/// The folder of all bundles, in the data folder.
+pub(super) const BUNDLES: &str = "evidence";
+/// The folder of the keys, in the data folder.
+pub(super) const KEYS: &str = "evidence-keys";
 /// The file of a key in its folder.
 const KEY: &str = "key";
 
@@ -144,12 +148,12 @@ pub(super) struct Parts<'a> {
 
 /// The folder of all bundles.
 pub(super) fn bundles_folder(data: &Path) -> PathBuf {
-    data.join("evidence")
+    data.join(BUNDLES)
 }
 
 /// The folder of the keys.
 pub(super) fn keys_folder(data: &Path) -> PathBuf {
-    data.join("evidence-keys")
+    data.join(KEYS)
 }
 
 /// Writes a bundle and returns its name.
@@ -455,13 +459,15 @@ impl Evidence {
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_manifest_that_does_not_parse_is_described_in_plain_words() {
+    #[tokio::test]
+    async fn a_manifest_that_does_not_parse_is_described_in_plain_words() {
         let data = tempfile::tempdir().unwrap();
         let text = br#"{"form": 1}"#;
         let digest = Digest::of(text);
         let expected = "line 1, column 10: a string is needed, not 1";
-        let refused = transfer::receive_manifest(data.path(), digest, text).unwrap_err();
+        let archive = archive::EvidenceArchive::in_folder(data.path(), None).unwrap();
+        let received = archive.receive_manifest(digest, text.as_slice().into());
+        let refused = received.await.unwrap_err();
         assert!(refused.to_string().contains(expected), "{refused}");
         let folder = bundles_folder(data.path()).join(digest.to_string());
         fs::create_dir_all(&folder).unwrap();

