@@ -3,13 +3,19 @@
 
 #![forbid(unsafe_code)]
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
 use anyhow::{Context as _, Result, ensure};
-use domain::api::{CandidateState, CandidateSummary, RunRequest, RunView, SteeringEntry};
+use domain::api::{
+    CandidateState, CandidateSummary, PromotionState, RunRequest, RunView, SteeringEntry,
+};
 use domain::id::{CandidateId, RunId};
 use domain::search::{Budget, Evolution, Method, ModelChoice, Operator};
 use domain::verdict::VerdictKind;
 use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Lab, kernelwright};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 const TASK: &str = "softmax-f32";
@@ -159,5 +165,103 @@ async fn a_run_follows_the_directions_that_people_give_it() -> Result<()> {
     ] {
         ensure!(listed.contains(part), "{part}: {listed}");
     }
+    Ok(())
+}
+
+/// A span as `tests/collector` writes it.
+#[derive(Debug, Deserialize)]
+struct Span {
+    service: String,
+    trace: String,
+    span: String,
+    parent: String,
+    name: String,
+    begin: u64,
+    end: u64,
+    failed: bool,
+    links: Vec<String>,
+    attributes: BTreeMap<String, Value>,
+}
+
+/// Every candidate is one trace, from the prompt to the commit, in a collector that is not ours.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs a collector of traces: tests/collector cargo nextest run -p lab --run-ignored all"]
+async fn a_candidate_is_one_trace_from_its_prompt_to_its_commit() -> Result<()> {
+    let collected = std::env::var("KERNELWRIGHT_TEST_SPANS")?;
+    let server = author().await?;
+    let mut lab = Lab::new()?;
+    let models = lab.path().join("models.toml");
+    std::fs::write(&models, server.entry("author", Dialect::OpenAi, PRICE))?;
+    let models = models.to_str().context("a UTF-8 name")?;
+    lab.serve(&["--with-local-worker", "--models", models])
+        .await?;
+    let run = lab.launch(&lab::small_softmax()?, &request(2)).await?;
+    let run = lab.finished(run.id).await?;
+    let promotion = run.promotion.context("a winner")?;
+    let candidates = lab.candidates(run.id).await?;
+
+    let winner = promotion.candidate.uuid().simple().to_string();
+    // Services of other tests may send to the same collector.
+    let mut traces = BTreeMap::<String, Vec<Span>>::new();
+    let began = Instant::now();
+    let is_confirmed = |spans: &Vec<Span>| spans.iter().any(|span| span.name == "confirm");
+    while !traces.get(&winner).is_some_and(is_confirmed) {
+        let waited = began.elapsed();
+        ensure!(waited < Duration::from_secs(30), "{}", lab.service_log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        traces.clear();
+        let text = std::fs::read_to_string(&collected)?;
+        // The last line may be half written.
+        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+        for line in whole.lines() {
+            let span: Span = serde_json::from_str(line)?;
+            traces.entry(span.trace.clone()).or_default().push(span);
+        }
+    }
+    for candidate in &candidates {
+        let id = candidate.id.uuid().simple().to_string();
+        let spans = &traces[&id];
+        let named = |name: &str| {
+            let mut found = spans.iter().filter(|span| span.name == name);
+            found
+                .next()
+                .with_context(|| format!("{name} of {candidate:?}"))
+        };
+        let root = named("candidate")?;
+        assert_eq!(
+            (root.service.as_str(), root.parent.as_str()),
+            ("kernelwright", "")
+        );
+        assert_eq!(root.attributes["kernelwright.verdict"], "accepted");
+        let parents = candidate.parents.iter();
+        let parents = parents.map(|parent| parent.uuid().simple().to_string());
+        assert_eq!(root.links, parents.collect::<Vec<_>>());
+        let ids = spans.iter().map(|span| &span.span).collect::<BTreeSet<_>>();
+        assert_eq!(ids.len(), spans.len());
+        for span in spans.iter().filter(|span| span.name != "confirm") {
+            assert!(
+                span.parent.is_empty() || ids.contains(&span.parent),
+                "{span:?}"
+            );
+            assert!(
+                root.begin <= span.begin && span.begin <= span.end && !span.failed,
+                "{span:?}"
+            );
+        }
+        let (queue, evaluate) = (named("queue")?, named("evaluate")?);
+        assert!(queue.end == evaluate.begin && evaluate.end == root.end);
+        assert_eq!(named("compile")?.parent, evaluate.span);
+        if candidate.operator != Operator::Baseline {
+            let call = named("chat author")?;
+            assert!(root.begin <= call.begin && call.end <= evaluate.begin);
+            assert!(call.attributes["gen_ai.usage.output_tokens"].is_number());
+        }
+    }
+    let confirm = traces[&winner].iter().find(|span| span.name == "confirm");
+    let confirm = confirm.context("the confirmation of the winner")?;
+    let PromotionState::Committed { commit } = promotion.state else {
+        panic!("{:?}", promotion.state)
+    };
+    assert_eq!(confirm.attributes["vcs.ref.head.revision"], commit);
     Ok(())
 }

@@ -44,5 +44,6 @@ pub mod statistics;
 pub mod task;
 pub mod timing;
 pub mod tools;
+pub mod trace;
 pub mod tuner;
 pub mod verdict;

@@ -37,10 +37,11 @@ use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::CandidateDetail;
 use domain::candidate::Edit;
 use domain::digest::Digest;
-use domain::id::{CandidateId, JobId, PromotionId, RunId, WorkerId};
+use domain::id::{CandidateId, PromotionId, RunId, WorkerId};
 use domain::lease::Lease;
 use domain::search::{Entry, Totals, Tunables};
 use domain::task::Task;
+use domain::trace::traceparent;
 use store::{CandidateRecord, Duties, Store, StoreError};
 
 use llm::Models;
@@ -147,7 +148,7 @@ impl Engine {
             attempt: leased.attempt,
             run: leased.run,
             candidate: leased.candidate,
-            traceparent: Some(traceparent(leased.run, leased.job)),
+            traceparent: Some(traceparent(leased.candidate)),
             request: evaluation_request(leased),
         }))
     }
@@ -236,11 +237,4 @@ impl Engine {
     fn task_cache(&self) -> std::sync::MutexGuard<'_, HashMap<Digest, Arc<Task>>> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The W3C trace context of a job. The run is the trace and the job the span, so that the logs of
-/// service and workers about one run have one trace id.
-fn traceparent(run: RunId, job: JobId) -> String {
-    let (_, span) = job.uuid().as_u64_pair();
-    format!("00-{}-{span:016x}-01", run.uuid().simple())
 }

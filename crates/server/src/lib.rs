@@ -30,5 +30,6 @@ pub mod run_export;
 pub mod score;
 pub mod shown_task;
 pub mod terminal;
+pub mod traces;
 pub mod tree;
 pub mod webhooks;

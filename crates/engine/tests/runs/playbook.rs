@@ -158,12 +158,11 @@ async fn the_budget_ends_a_sweep() {
 }
 
 #[tokio::test]
-async fn a_lease_carries_the_trace_of_its_run() {
+async fn a_lease_carries_the_trace_of_its_candidate() {
     let lab = Lab::new().await;
-    let run = lab.launch(request(Method::Playbook, 5)).await;
+    lab.launch(request(Method::Playbook, 5)).await;
     lab.engine.tick().await.unwrap();
-    let trace = lab.lease().await.unwrap().traceparent.unwrap();
-    let parts = trace.split('-').collect::<Vec<_>>();
-    assert_eq!(parts[..2], ["00", &run.uuid().simple().to_string()]);
-    assert_eq!((parts[2].len(), parts[3]), (16, "01"));
+    let lease = lab.lease().await.unwrap();
+    let expected = domain::trace::traceparent(lease.candidate);
+    assert_eq!(lease.traceparent, Some(expected));
 }

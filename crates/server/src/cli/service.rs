@@ -58,6 +58,10 @@ pub struct ServeArgs {
     /// The bundles of evidence.
     #[command(flatten)]
     pub evidence: EvidencePlace,
+    /// Address of an OpenTelemetry collector that takes OTLP over HTTP, such as `http://127.0.0.1:4318`. It gets a
+    /// trace of each candidate. Headers come from `OTEL_EXPORTER_OTLP_HEADERS`.
+    #[arg(long, value_name = "URL", env = crate::traces::ENDPOINT)]
+    pub otlp_endpoint: Option<String>,
     /// Also start a worker process on this machine.
     #[arg(long)]
     pub with_local_worker: bool,

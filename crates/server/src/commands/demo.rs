@@ -98,6 +98,7 @@ async fn service(
             // Its kernels are this project's own.
             least_isolation: Some(Isolation::Reduced),
         }),
+        collector: None,
     })
     .await?;
     let client = Client::with(&service.url, &service.credentials)?;

@@ -65,6 +65,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
             filter: Filter::TroubleOnly,
             least_isolation: None,
         }),
+        collector: None,
     })
     .await?;
     let client = Client::with(&service.url, &service.credentials)?;

@@ -30,6 +30,7 @@ use crate::local_worker::{self, Filter, WorkerOptions};
 use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
+use crate::traces::{self, Collector};
 use crate::webhooks::{self, Endpoint};
 use worker::evaluate::evidence::archive::{ArchiveError, EvidenceArchive, FOLDER_BYTES};
 
@@ -56,6 +57,8 @@ pub(super) struct Setup<'a> {
     /// Receivers of events; none leaves those of the database as they are.
     pub webhooks: Option<Vec<Endpoint>>,
     pub local_worker: Option<WorkerOptions>,
+    /// The receiver of traces.
+    pub collector: Option<Collector>,
 }
 
 /// Encryption of the requests that reach a service from elsewhere.
@@ -119,6 +122,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
             filter: Filter::Everything,
             least_isolation: None,
         }),
+        collector: collector(args.otlp_endpoint.as_deref())?,
     })
     .await?;
     tracing::info!(
@@ -153,6 +157,13 @@ fn protection(args: &ServeArgs) -> Result<Protection, Failure> {
 /// Time after which a champion is evaluated again; none for zero hours.
 pub(super) fn recheck_after(hours: u32) -> Option<TimeDelta> {
     (hours > 0).then(|| TimeDelta::hours(i64::from(hours)))
+}
+
+/// The collector of traces, if its address is given.
+fn collector(endpoint: Option<&str>) -> Result<Option<Collector>, Failure> {
+    let endpoint = endpoint.filter(|endpoint| !endpoint.is_empty());
+    let collector = endpoint.map(Collector::at).transpose();
+    collector.map_err(Failure::input)
 }
 
 /// Opens the bucket or the folder of the evidence, and checks that it can be written to.
@@ -326,6 +337,10 @@ impl Service {
             "the claim to the database",
             spawn_until(closing.clone(), keep_claim(store, claim)),
         ));
+        if let Some(collector) = setup.collector {
+            let exporting = traces::export(collector, engine.clone(), closing.clone());
+            parts.push(("traces", tokio::spawn(exporting)));
+        }
         let token = closing.clone();
         parts.push((
             "the engine",
