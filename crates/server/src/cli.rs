@@ -37,9 +37,9 @@ pub use self::run::{
 pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs, RunsTagArgs};
 pub use self::service::{
     CheckArgs, DemoArgs, DevicesArgs, EvidencePlace, JoinArgs, LEAST_ISOLATION, ModelCheckArgs,
-    ModelCommand, ModelListArgs, ModelsFile, ServeArgs, StorageArgs, TaskCommand, TaskListArgs,
-    TaskShowArgs, TaskUploadArgs, WebhookCommand, WebhookListArgs, WorkerCommand, WorkerDrainArgs,
-    WorkerListArgs,
+    ModelCommand, ModelListArgs, ModelsFile, PreemptionNotice, ServeArgs, StorageArgs, TaskCommand,
+    TaskListArgs, TaskShowArgs, TaskUploadArgs, WebhookCommand, WebhookListArgs, WorkerCommand,
+    WorkerDrainArgs, WorkerListArgs,
 };
 pub use self::steer::{Limits, SteerCommand, SteeredRun};
 pub use self::sweep::SweepArgs;

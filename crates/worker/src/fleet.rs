@@ -10,6 +10,7 @@ mod backoff;
 mod bundles;
 pub mod certificate;
 mod client;
+mod idle;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -36,6 +37,7 @@ use crate::health::HealthRecordFile;
 use backoff::Backoff;
 use bundles::BundleSender;
 use client::{Client, RequestError};
+use idle::IdleTime;
 
 /// Wall time of the last messages of a worker that is stopping.
 const LAST_MESSAGE_DEADLINE: Duration = Duration::from_secs(5);
@@ -59,6 +61,18 @@ pub struct Join {
     pub data: PathBuf,
     /// The intervals of its requests.
     pub pace: Pace,
+    /// Time without a job after which the worker leaves; none stays. Time in which the service cannot
+    /// be reached counts.
+    pub idle_limit: Option<Duration>,
+}
+
+/// The reason why a worker left its service.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Departure {
+    /// It was told to stop, or drained.
+    Stopped,
+    /// It had no job for [`Join::idle_limit`].
+    Idle,
 }
 
 /// The intervals of a worker's requests.
@@ -118,7 +132,7 @@ pub async fn join<F, E>(
     join: Join,
     evaluate: F,
     shutdown: CancellationToken,
-) -> Result<(), FleetError>
+) -> Result<Departure, FleetError>
 where
     F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<SearchEvaluation, E>
         + Send
@@ -136,13 +150,38 @@ where
     };
     let (bundles, queue) = mpsc::unbounded_channel();
     let mut sending = tokio::spawn(sender.send_all(queue));
+    let idle = Arc::new(IdleTime::new());
+    let stop = shutdown.child_token();
+    if let Some(limit) = join.idle_limit {
+        let (idle, stop) = (Arc::clone(&idle), stop.clone());
+        tokio::spawn(async move {
+            if stop
+                .run_until_cancelled(idle.reaches(limit))
+                .await
+                .is_some()
+            {
+                info!(
+                    "leaving the service: there was no job for {} s",
+                    limit.as_secs()
+                );
+                stop.cancel();
+            }
+        });
+    }
     let fleet = Fleet {
         join,
         client,
         bundles,
-        shutdown,
+        idle,
+        shutdown: stop.clone(),
     };
     let worked = fleet.work(&evaluate).await;
+    let departure = if stop.is_cancelled() && !shutdown.is_cancelled() {
+        Departure::Idle
+    } else {
+        Departure::Stopped
+    };
+    stop.cancel();
     drop(fleet);
     if tokio::time::timeout(LAST_MESSAGE_DEADLINE, &mut sending)
         .await
@@ -150,7 +189,7 @@ where
     {
         sending.abort();
     }
-    worked
+    worked.map(|()| departure)
 }
 
 struct Fleet {
@@ -158,6 +197,7 @@ struct Fleet {
     client: Client,
     /// The queue of evidence to send.
     bundles: mpsc::UnboundedSender<Digest>,
+    idle: Arc<IdleTime>,
     shutdown: CancellationToken,
 }
 
@@ -243,9 +283,11 @@ impl Fleet {
                         candidate.id = %lease.candidate,
                         traceparent = lease.traceparent.as_deref(),
                     );
+                    self.idle.begin_job();
                     self.evaluate_lease(worker, lease, evaluate)
                         .instrument(span)
                         .await?;
+                    self.idle.end_job();
                 }
                 Err(RequestError::Status { status: 404, .. }) => return Ok(true),
                 Err(RequestError::Status { status: 410, body }) => {

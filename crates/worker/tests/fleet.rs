@@ -33,7 +33,7 @@ use uuid::Uuid;
 use worker::cancel::Cancellation;
 use worker::evaluate::evidence::{FORM, Manifest, Part};
 use worker::evaluate::{EvaluateError, SearchEvaluation};
-use worker::fleet::{FleetError, Join, Pace, join};
+use worker::fleet::{Departure, FleetError, Join, Pace, join};
 use worker::health::HealthRecordFile;
 
 /// The requests that the service received, in order.
@@ -260,7 +260,7 @@ struct DiskGone(#[source] std::io::Error);
 /// A running worker; dropping the guard stops it.
 struct Worker {
     shutdown: CancellationToken,
-    task: tokio::task::JoinHandle<Result<(), FleetError>>,
+    task: tokio::task::JoinHandle<Result<Departure, FleetError>>,
 }
 
 impl Worker {
@@ -285,10 +285,22 @@ impl Worker {
             + 'static,
         E: std::error::Error + Send + 'static,
     {
-        Self::with(server, health, PathBuf::from("/nonexistent"), evaluate)
+        Self::with(
+            server,
+            health,
+            PathBuf::from("/nonexistent"),
+            None,
+            evaluate,
+        )
     }
 
-    fn with<F, E>(server: String, health: HealthRecordFile, data: PathBuf, evaluate: F) -> Self
+    fn with<F, E>(
+        server: String,
+        health: HealthRecordFile,
+        data: PathBuf,
+        idle_limit: Option<Duration>,
+        evaluate: F,
+    ) -> Self
     where
         F: Fn(&EvaluationRequest, &dyn Fn(&str), &Cancellation) -> Result<Evaluation, E>
             + Send
@@ -313,6 +325,7 @@ impl Worker {
                 health,
                 data,
                 pace,
+                idle_limit,
             },
             move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
                 let evaluation = Box::new(evaluate(request, progress, cancellation)?);
@@ -331,7 +344,7 @@ impl Worker {
 
     async fn stop(self) {
         self.shutdown.cancel();
-        self.task.await.unwrap().unwrap();
+        assert_eq!(self.task.await.unwrap().unwrap(), Departure::Stopped);
     }
 }
 
@@ -420,12 +433,18 @@ async fn evidence_sent(answers: &[Result<&[&str], StatusCode>]) -> Vec<Option<St
     })
     .await;
     let health = HealthRecordFile::new(data.path(), "0");
-    let worker = Worker::with(server, health, data.path().to_owned(), move |_, _, _| {
-        Ok::<_, DiskGone>(Evaluation {
-            evidence: Some(digest),
-            ..evaluation()
-        })
-    });
+    let worker = Worker::with(
+        server,
+        health,
+        data.path().to_owned(),
+        None,
+        move |_, _, _| {
+            Ok::<_, DiskGone>(Evaluation {
+                evidence: Some(digest),
+                ..evaluation()
+            })
+        },
+    );
     next_report(&mut seen).await;
     let mut sent = Vec::new();
     while sent.last() != Some(&Some("source.cu".to_owned())) {
@@ -715,4 +734,35 @@ async fn a_worker_stops_while_there_is_no_service() {
         Ok::<_, DiskGone>(evaluation())
     });
     worker.stop().await;
+}
+
+/// A worker that leaves when it has had no job for a moment.
+fn impatient(server: String) -> Worker {
+    let nowhere = PathBuf::from("/nonexistent");
+    let health = HealthRecordFile::new(&nowhere, "0");
+    let limit = Some(Duration::from_millis(50));
+    Worker::with(server, health, nowhere, limit, |_, _, _| {
+        std::thread::sleep(Duration::from_millis(200));
+        Ok::<_, DiskGone>(evaluation())
+    })
+}
+
+#[tokio::test]
+async fn a_worker_without_a_job_leaves_after_its_idle_time() {
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = impatient(server);
+    // The job takes longer than the idle time and is reported all the same.
+    let report = next_report(&mut seen).await;
+    assert!(matches!(report.outcome, ReportOutcome::Evaluated { .. }));
+    assert_eq!(worker.task.await.unwrap().unwrap(), Departure::Idle);
+    assert!(!worker.shutdown.is_cancelled());
+}
+
+#[tokio::test]
+async fn a_worker_that_cannot_reach_its_service_leaves_after_its_idle_time() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    let worker = impatient(server);
+    assert_eq!(worker.task.await.unwrap().unwrap(), Departure::Idle);
 }

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, value_parser};
+use clap::{Args, Subcommand, ValueEnum, value_parser};
 use domain::model::Dollars;
 use worker::host::Isolation;
 
@@ -174,12 +174,40 @@ pub struct JoinArgs {
     /// Price of an hour of this machine, US dollars. The service adds up what the hours of the worker cost.
     #[arg(long, value_name = "DOLLARS", env = "KERNELWRIGHT_DOLLARS_PER_HOUR", allow_negative_numbers = true, value_parser = parse_dollars)]
     pub dollars_per_hour: Option<Dollars>,
+    /// Minutes without a job after which the worker leaves the service and ends, also while the service cannot be
+    /// reached. By default it stays.
+    #[arg(long, value_name = "MINUTES", env = "KERNELWRIGHT_IDLE_MINUTES", value_parser = value_parser!(u32).range(1..))]
+    pub idle_minutes: Option<u32>,
+    /// Shell command that the worker runs when it has left because of `--idle-minutes`, such as one that stops
+    /// the machine.
+    #[arg(
+        long,
+        value_name = "COMMAND",
+        requires = "idle_minutes",
+        env = "KERNELWRIGHT_IDLE_COMMAND"
+    )]
+    pub idle_command: Option<String>,
+    /// Whose notice of a machine that is about to be taken is heeded: the job under way goes back to the queue.
+    #[arg(
+        long,
+        value_name = "CLOUD",
+        value_enum,
+        env = "KERNELWRIGHT_PREEMPTION_NOTICE"
+    )]
+    pub preemption_notice: Option<PreemptionNotice>,
     /// Stop when standard input closes. A service's own worker ends with the service in this way.
     #[arg(long, hide = true)]
     pub while_stdin_open: bool,
     /// The data folder, for builds and reference answers.
     #[command(flatten)]
     pub folder: DataFolder,
+}
+
+/// A cloud that gives notice of machines that it is about to take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PreemptionNotice {
+    /// Google Compute Engine.
+    Gce,
 }
 
 /// Commands for webhooks.

@@ -1,18 +1,21 @@
 //! `worker join`: evaluates for a service until stopped.
 
+mod preemption;
+
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use domain::digest::Digest;
+use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
 use worker::evaluate::{EvaluateError, Evaluator};
-use worker::fleet::{self, Join, Pace};
+use worker::fleet::{self, Departure, Join, Pace};
 use worker::host::{Host, Isolation, Settings};
 
 use super::{address, eval, serve};
-use crate::cli::JoinArgs;
+use crate::cli::{JoinArgs, PreemptionNotice};
 use crate::client::Client;
 use crate::data::Data;
 use crate::outcome::{Ending, Failure, Outcome};
@@ -40,6 +43,12 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
             stop.cancel();
         }
     });
+    match args.preemption_notice {
+        Some(PreemptionNotice::Gce) => {
+            tokio::spawn(preemption::watch(shutdown.clone()));
+        }
+        None => {}
+    }
     let Some(host) = discover(&data, &shutdown).await? else {
         return Ok(Outcome::Accepted);
     };
@@ -65,6 +74,9 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         health,
         data: data.root().to_owned(),
         pace: Pace::default(),
+        idle_limit: args
+            .idle_minutes
+            .map(|minutes| Duration::from_secs(60 * u64::from(minutes))),
     };
     let leave = shutdown.clone();
     let evaluate = move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
@@ -78,10 +90,28 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         }
         outcome
     };
-    fleet::join(join, evaluate, shutdown)
-        .await
-        .map_err(Failure::infrastructure)?;
+    let departure = fleet::join(join, evaluate, shutdown).await;
+    let departure = departure.map_err(Failure::infrastructure)?;
+    if let (Departure::Idle, Some(command)) = (departure, &args.idle_command) {
+        run_command(command).await?;
+    }
     Ok(Outcome::Accepted)
+}
+
+/// Runs the operator's command, such as one that stops the machine.
+async fn run_command(command: &str) -> Result<(), Failure> {
+    tracing::info!("running {command:?}");
+    let ended = Command::new("sh").args(["-c", command]).status().await;
+    let failed = |why: String| {
+        Failure::infrastructure(anyhow::anyhow!(
+            "run the command {command:?} of --idle-command: {why}"
+        ))
+    };
+    match ended {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(failed(format!("it ended with {status}"))),
+        Err(error) => Err(failed(error.to_string())),
+    }
 }
 
 /// Refuses to run strangers' kernels with less isolation than the operator wants.

@@ -124,6 +124,7 @@ async fn a_worker_joins_over_tls_with_its_token_and_leaves_when_drained() {
         health: worker::health::HealthRecordFile::new(folder.path(), "0"),
         data: folder.path().to_owned(),
         pace: worker::fleet::Pace::default(),
+        idle_limit: None,
     };
     let work = |join| {
         let evaluate = |_: &_, _: &dyn Fn(&str), _: &_| {
