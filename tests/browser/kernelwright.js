@@ -15,9 +15,10 @@ const PROGRAM = join(process.env.CARGO_TARGET_DIR ?? join(ROOT, "target"), "debu
 export class Kernelwright {
   /**
    * Starts a service with `files` in its data folder; `models.toml` there names its models. With a
-   * `scope` it has no worker, asks for tokens, and `token` is one of that scope.
+   * `scope` it has no worker, asks for tokens, and `token` is one of that scope. It listens on a free port, or on
+   * `port`.
    */
-  static async start(files = {}, { scope = null } = {}) {
+  static async start(files = {}, { scope = null, port = 0 } = {}) {
     assert.ok(existsSync(PROGRAM), `there is no ${PROGRAM}: run cargo build --workspace`);
     const made = new Kernelwright();
     made.folder = await mkdtemp(join(tmpdir(), "kernelwright-"));
@@ -30,7 +31,7 @@ export class Kernelwright {
     }
     const worker = scope === null ? ["--with-local-worker"] : [];
     made.isTemporary = true;
-    await made.#serve(PROGRAM, worker, environment);
+    await made.#serve(PROGRAM, worker, environment, port);
     return made;
   }
 
@@ -39,12 +40,12 @@ export class Kernelwright {
     assert.ok(existsSync(program), `there is no ${program}: run cargo build --release --package server`);
     const made = new Kernelwright();
     made.folder = folder;
-    await made.#serve(program, [], process.env);
+    await made.#serve(program, [], process.env, 0);
     return made;
   }
 
-  async #serve(program, options, env) {
-    this.child = spawn(program, ["serve", "--listen", "127.0.0.1:0", "--data", this.folder, ...options], { cwd: this.folder, env, stdio: ["ignore", "pipe", "pipe"] });
+  async #serve(program, options, env, port) {
+    this.child = spawn(program, ["serve", "--listen", `127.0.0.1:${port}`, "--data", this.folder, ...options], { cwd: this.folder, env, stdio: ["ignore", "pipe", "pipe"] });
     this.exited = new Promise((done) => this.child.on("exit", done));
     this.origin = await this.#address();
   }

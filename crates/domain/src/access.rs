@@ -201,6 +201,9 @@ pub struct SessionView {
     pub name: Option<String>,
     /// The scope of the token; absent if the browser is not signed in.
     pub scope: Option<Scope>,
+    /// Host of the provider with which people may sign in; absent without single sign-on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sso: Option<String>,
 }
 
 /// A change that someone asked for.

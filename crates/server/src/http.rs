@@ -22,6 +22,7 @@ mod run_export;
 mod runs;
 mod service;
 mod session;
+pub mod sso;
 mod steering;
 mod tasks;
 pub mod tls;
@@ -31,6 +32,7 @@ mod workers;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::sso::SingleSignOn;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -74,6 +76,8 @@ pub struct App {
     pub engine: Engine,
     /// The bundles of evidence.
     pub evidence: EvidenceArchive,
+    /// Single sign-on, if it is set up.
+    pub sso: Option<SingleSignOn>,
     /// The rule that decides if requests need tokens.
     pub access: Access,
     /// Counts of requests and reports.
@@ -194,6 +198,8 @@ fn api() -> OpenApiRouter<App> {
         .routes(routes!(service::changes))
         .routes(routes!(webhooks::undelivered))
         .routes(routes!(session::get, session::sign_in, session::sign_out))
+        .routes(routes!(sso::begin))
+        .routes(routes!(sso::finish))
         .routes(routes!(tasks::get))
         .routes(routes!(tasks::definition))
         .routes(routes!(tasks::file))

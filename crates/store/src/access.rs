@@ -19,6 +19,8 @@ use crate::{Connection, Store, StoreError};
 const USE_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 /// Time for which a browser stays signed in.
 pub const SESSION_DURATION: TimeDelta = TimeDelta::hours(12);
+/// The beginning of the names of tokens that belong to people who sign in elsewhere.
+const PERSON: &str = "sso:";
 /// The most changes of one page.
 const MAX_CHANGES: u32 = 500;
 
@@ -161,6 +163,45 @@ impl Store {
         record(&mut tx, &change, Some(200), now).await?;
         self.commit_change(tx, CommitScope::Nothing).await?;
         Ok((view, secret))
+    }
+
+    /// The token of a person who signs in elsewhere; nobody knows its secret. One with another scope is
+    /// revoked and replaced, which ends its sessions.
+    ///
+    /// # Errors
+    /// The database fails, or others make and revoke tokens of this name all the time.
+    pub async fn token_of_person(
+        &self,
+        person: &str,
+        scope: Scope,
+        now: DateTime<Utc>,
+    ) -> Result<TokenId, StoreError> {
+        const ACTOR: &str = "single sign-on";
+        let name = format!("{PERSON}{person}");
+        let new = NewToken {
+            name: &name,
+            scope,
+            expires_at: None,
+        };
+        // Another request of the same person may be first.
+        for _ in 0..3 {
+            let tokens = self.tokens().await?;
+            let mut usable = tokens.iter().filter(|token| token.is_usable(now));
+            match usable.find(|token| token.name == name) {
+                Some(token) if token.scope == scope => return Ok(token.id),
+                Some(token) => {
+                    let id = token.id.to_string();
+                    self.revoke_token(&id, ACTOR, now).await?;
+                }
+                None => {}
+            }
+            match self.create_token(&new, ACTOR, now).await {
+                Ok((token, _)) => return Ok(token.id),
+                Err(StoreError::TokenNameTaken { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(StoreError::TokenNameTaken { name })
     }
 
     /// Revokes the token with this id, or the usable one with this name, and ends its sessions.

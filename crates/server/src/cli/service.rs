@@ -48,6 +48,10 @@ pub struct ServeArgs {
     /// File that names the endpoints of webhooks. By default webhooks.toml in the data folder.
     #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_WEBHOOKS")]
     pub webhooks: Option<PathBuf>,
+    /// File with the settings of single sign-on by `OpenID` Connect. By default sso.toml in the data folder, if it is
+    /// there.
+    #[arg(long, value_name = "FILE", env = "KERNELWRIGHT_SSO")]
+    pub sso: Option<PathBuf>,
     /// The database.
     #[command(flatten)]
     pub database: DatabaseUrl,

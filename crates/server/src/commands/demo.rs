@@ -99,6 +99,7 @@ async fn service(
             least_isolation: Some(Isolation::Reduced),
         }),
         collector: None,
+        sso: None,
     })
     .await?;
     let client = Client::with(&service.url, &service.credentials)?;

@@ -66,6 +66,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
             least_isolation: None,
         }),
         collector: None,
+        sso: None,
     })
     .await?;
     let client = Client::with(&service.url, &service.credentials)?;

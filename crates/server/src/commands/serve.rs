@@ -24,6 +24,7 @@ use crate::http::access::{Access, OwnSecrets};
 use crate::http::connections::{self, ConnectionLimits};
 use crate::http::guard::Unprotected;
 use crate::http::metrics::Metrics;
+use crate::http::sso::{self, SingleSignOn};
 use crate::http::tls::Certificates;
 use crate::http::{self, App};
 use crate::local_worker::{self, Filter, WorkerOptions};
@@ -59,6 +60,7 @@ pub(super) struct Setup<'a> {
     pub local_worker: Option<WorkerOptions>,
     /// The receiver of traces.
     pub collector: Option<Collector>,
+    pub sso: Option<SingleSignOn>,
 }
 
 /// Encryption of the requests that reach a service from elsewhere.
@@ -106,6 +108,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         let names = webhooks.iter().map(|endpoint| endpoint.name.as_str());
         tracing::info!("webhooks: {}", names.collect::<Vec<_>>().join(", "));
     }
+    let sso = sso::Settings::read(args.sso.as_deref(), data.root()).map_err(Failure::input)?;
     let service = Service::start(Setup {
         listen: args.listen,
         protection: protection(&args)?,
@@ -123,6 +126,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
             least_isolation: None,
         }),
         collector: collector(args.otlp_endpoint.as_deref())?,
+        sso: sso.map(SingleSignOn::new),
     })
     .await?;
     tracing::info!(
@@ -256,11 +260,13 @@ impl Service {
             subscribed.map_err(Failure::infrastructure)?;
         }
         let tokens = store.tokens().await.map_err(Failure::infrastructure)?;
-        if !is_local && !tokens.iter().any(|token| token.is_usable(now)) {
+        let may_enter = setup.sso.is_some() || tokens.iter().any(|token| token.is_usable(now));
+        if !is_local && !may_enter {
             return Err(Failure::input(Unprotected::NoToken(address)));
         }
         // A token that has expired still says that tokens are wanted.
-        let asks = !is_local || tokens.iter().any(|token| token.revoked_at.is_none());
+        let has_token = tokens.iter().any(|token| token.revoked_at.is_none());
+        let asks = !is_local || has_token || setup.sso.is_some();
         let listener = bind(address).await?;
         let local = local_address(&listener)?;
         let own = OwnSecrets::draw().map_err(Failure::infrastructure)?;
@@ -307,6 +313,7 @@ impl Service {
         for (listener, tls, access) in listeners {
             let app = App {
                 evidence: setup.evidence.clone(),
+                sso: setup.sso.clone(),
                 engine: engine.clone(),
                 access,
                 metrics: metrics.clone(),

@@ -13,6 +13,7 @@ use super::App;
 use super::access::{self, Access, Identity};
 use super::error::{AnyProblem, ApiError};
 use super::extract::Body;
+use super::sso::SingleSignOn;
 
 /// Reports whether the service asks for tokens, and as whom the browser is signed in.
 #[utoipa::path(get, path = "/session", tag = "service", security(()), responses((status = 200, body = SessionView), AnyProblem))]
@@ -92,6 +93,7 @@ fn view(app: &App, identity: Option<Identity>) -> SessionView {
         required: app.access.is_required(),
         scope: identity.as_ref().map(|identity| identity.scope),
         name: identity.map(|identity| identity.name),
+        sso: app.sso.as_ref().map(SingleSignOn::provider),
     }
 }
 
@@ -105,7 +107,8 @@ fn name(access: &Access) -> &'static str {
     }
 }
 
-fn cookie(access: &Access, value: &str, seconds: i64) -> String {
+/// The cookie of a session.
+pub fn cookie(access: &Access, value: &str, seconds: i64) -> String {
     let secure = if access.is_encrypted() {
         "; Secure"
     } else {

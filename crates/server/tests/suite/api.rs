@@ -13,6 +13,7 @@ mod pack;
 mod run_export;
 mod runs;
 mod service;
+mod sso;
 mod tls;
 mod views;
 mod webhooks;

@@ -1,10 +1,10 @@
-//! The migration that adds access tokens, on a database of an older program.
+//! Access tokens: those of people who sign in elsewhere, and the migration of an older database.
 
 use domain::access::Scope;
 use domain::digest::Digest;
 use domain::lease::{Receipt, ReportOutcome};
 use domain::search::Operator;
-use store::{NewToken, Store, StoreError};
+use store::{Authentication, NewToken, Store, StoreError};
 
 use crate::fixture::{Lab, accepted, at, candidate, report};
 use crate::older::copy_to_version;
@@ -56,4 +56,38 @@ async fn evaluations_of_an_older_program_keep_the_bundles_that_they_name() {
     let skewed = store.check_lease(worker, None).await.unwrap_err();
     let update = "update the worker's program";
     assert!(skewed.to_string().contains(update), "{skewed}");
+}
+
+#[tokio::test]
+async fn a_person_keeps_a_token_until_the_scope_changes() {
+    let lab = Lab::new().await;
+    let store = &lab.store;
+    let first = store.token_of_person("ada@team.example", Scope::User, at(1));
+    let first = first.await.unwrap();
+    let session = store.open_session(first, at(1)).await.unwrap();
+    let again = store.token_of_person("ada@team.example", Scope::User, at(2));
+    assert_eq!(again.await.unwrap(), first);
+    let other = store.token_of_person("bob@team.example", Scope::User, at(2));
+    assert_ne!(other.await.unwrap(), first);
+
+    let admin = store.token_of_person("ada@team.example", Scope::Admin, at(3));
+    assert_ne!(admin.await.unwrap(), first);
+    let ended = store.authenticate(&session, at(4)).await.unwrap();
+    assert_eq!(ended, Authentication::Unknown, "its sessions end with it");
+    let tokens = store.tokens().await.unwrap();
+    let adas = tokens
+        .iter()
+        .filter(|token| token.name == "sso:ada@team.example");
+    let usable = adas.filter(|token| token.is_usable(at(4)));
+    assert_eq!(
+        usable.map(|token| token.scope).collect::<Vec<_>>(),
+        [Scope::Admin]
+    );
+
+    store
+        .revoke_token("sso:ada@team.example", "a test", at(5))
+        .await
+        .unwrap();
+    let back = store.token_of_person("ada@team.example", Scope::Admin, at(6));
+    assert!(back.await.is_ok(), "whoever may sign in gets a new one");
 }

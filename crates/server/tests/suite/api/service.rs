@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use server::http::access::Access;
 use server::http::metrics::Metrics;
+use server::http::sso::SingleSignOn;
 use server::http::{App, router};
 use store::Store;
 use tempfile::TempDir;
@@ -62,6 +63,15 @@ impl Service {
 
     /// The same with other rules for its callers.
     pub async fn with_access(access: Access) -> Self {
+        Self::with(access, None).await
+    }
+
+    /// A service that asks for no token, with single sign-on or without.
+    pub async fn with_sso(sso: Option<SingleSignOn>) -> Self {
+        Self::with(Access::default(), sso).await
+    }
+
+    async fn with(access: Access, sso: Option<SingleSignOn>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(folder.path().join("test.db")).await.unwrap();
         let clock = Arc::new(ManualClock::new(fixtures::then()));
@@ -73,6 +83,7 @@ impl Service {
         let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
         let app = App {
+            sso,
             evidence: EvidenceArchive::in_folder(folder.path(), None).unwrap(),
             engine: engine.clone(),
             access: access.clone(),

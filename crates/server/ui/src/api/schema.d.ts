@@ -936,6 +936,40 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/session/sso": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Sends a browser to the provider to sign in. */
+        get: operations["get_session_sso"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/session/sso/callback": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Takes a browser back from the provider, and signs it in. */
+        get: operations["get_session_sso_callback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/tasks": {
         parameters: {
             query?: never;
@@ -4481,6 +4515,8 @@ export interface components {
             /** @description True if the service asks for tokens. */
             required: boolean;
             scope?: components["schemas"]["Scope"] | null;
+            /** @description Host of the provider with which people may sign in; absent without single sign-on. */
+            sso?: string | null;
         };
         /** @description A decision with its evidence. */
         Settled: {
@@ -7260,6 +7296,67 @@ export interface operations {
         responses: {
             /** @description Signed out */
             204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_session_sso: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the provider, or back to the sign-in page */
+            303: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description What went wrong, with a stable code in `type` */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["ProblemDocument"];
+                };
+            };
+        };
+    };
+    get_session_sso_callback: {
+        parameters: {
+            query?: {
+                /** @description The provider's code */
+                code?: string;
+                /** @description The state that the sign-in began with */
+                state?: string;
+                /** @description The provider's reason why there is no code */
+                error?: string;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description To the dashboard or the sign-in page */
+            303: {
                 headers: {
                     [name: string]: unknown;
                 };
