@@ -30,7 +30,7 @@ before(async () => {
     claims: { email: ["email", "email_verified", "groups"] },
     findAccount: (_, id) => ({
       accountId: id,
-      claims: async () => ({ sub: id, email: `${id}@team.example`, email_verified: id !== "eve", groups: id === "guest" ? ["guests"] : [] }),
+      claims: async () => ({ sub: id, email: `${id}@research-and-development.team.example`, email_verified: id !== "eve", groups: id === "guest" ? ["guests"] : [] }),
     }),
   });
   // The session of the provider does not outlive a test's browser.
@@ -41,7 +41,7 @@ client_id = "kernelwright"
 client_secret_file = "secret"
 address = "${address}"
 [[allow]]
-email = "ada@team.example"
+email = "ada@research-and-development.team.example"
 scope = "admin"
 [[allow]]
 group = "guests"
@@ -70,7 +70,7 @@ async function signIn(name) {
 it("a person signs in with an account of the provider and has the scope of the first rule", async () => {
   for (const [name, scope] of [["ada", "admin"], ["guest", "viewer"]]) {
     await signIn(name);
-    await page.getByText(`sso:${name}@team.example (${scope})`).waitFor();
+    await page.getByText(`sso:${name}@research-and-development.team.example (${scope})`).waitFor();
     assert.equal(new URL(page.url()).origin, service.origin);
     const cookies = (await context.cookies(service.origin)).filter((cookie) => cookie.path === "/" && cookie.name === "kernelwright");
     assert.deepEqual(cookies.map(({ httpOnly, sameSite }) => ({ httpOnly, sameSite })), [{ httpOnly: true, sameSite: "Strict" }]);

@@ -51,7 +51,7 @@ use utoipa::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
-use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::store::EvidenceStore;
 
 use access::{Access, Gate, Requirements};
 use error::ApiError;
@@ -75,7 +75,7 @@ pub struct App {
     /// Runs, tasks and the store.
     pub engine: Engine,
     /// The bundles of evidence.
-    pub evidence: EvidenceArchive,
+    pub evidence: EvidenceStore,
     /// Single sign-on, if it is set up.
     pub sso: Option<SingleSignOn>,
     /// The rule that decides if requests need tokens.

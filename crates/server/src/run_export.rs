@@ -23,7 +23,7 @@ use store::StoreError;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use utoipa::ToSchema;
-use worker::evaluate::evidence::archive::{ArchiveError, EvidenceArchive};
+use worker::evaluate::evidence::store::{EvidenceStore, EvidenceStoreError};
 
 /// Candidates, or events, that one query reads.
 pub const PAGE: u32 = 500;
@@ -88,7 +88,7 @@ enum ExportError {
     Archive(#[from] io::Error),
     /// The evidence cannot be read.
     #[error(transparent)]
-    Evidence(#[from] ArchiveError),
+    Evidence(#[from] EvidenceStoreError),
     /// The reader has gone.
     #[error("send to a reader who has gone")]
     ReaderLeft,
@@ -109,7 +109,7 @@ pub struct Records {
     /// The engine with its store.
     pub engine: Engine,
     /// The bundles of evidence.
-    pub evidence: EvidenceArchive,
+    pub evidence: EvidenceStore,
     /// Candidates, or events, that one query reads: [`PAGE`].
     pub page: u32,
     /// Cancelled when the service stops.

@@ -171,7 +171,7 @@ impl Exporter {
             for event in &events {
                 ended.extend(self.follow(event, exports).await?);
             }
-            if !ended.is_empty() {
+            if exports && !ended.is_empty() {
                 self.send(ended).await;
             }
             last = newest;

@@ -4,7 +4,7 @@ use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation};
 use domain::verdict::VerdictKind;
 use serde::Serialize;
-use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::store::EvidenceStore;
 use worker::evaluate::evidence::{Evidence, EvidenceError, Manifest};
 
 use super::address;
@@ -75,11 +75,11 @@ async fn fetch(args: &FetchArgs) -> Ending {
         .map_err(|_| refuse("name it by its whole digest, 64 digits".to_owned()))?;
     let client = address::client(&args.service)?;
     let manifest = client.evidence(digest, None).await?;
-    let archive = EvidenceArchive::in_folder(data.root(), None).map_err(Failure::infrastructure)?;
-    let taken = archive.receive_manifest(digest, manifest.into()).await;
+    let store = EvidenceStore::in_folder(data.root(), None).map_err(Failure::infrastructure)?;
+    let taken = store.receive_manifest(digest, manifest.into()).await;
     for name in taken.map_err(Failure::infrastructure)? {
         let file = client.evidence(digest, Some(&name)).await?;
-        let taken = archive.receive_file(digest, &name, file.into()).await;
+        let taken = store.receive_file(digest, &name, file.into()).await;
         taken.map_err(Failure::infrastructure)?;
     }
     let found = Evidence::open(data.root(), digest).map_err(Failure::infrastructure)?;

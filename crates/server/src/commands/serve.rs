@@ -33,7 +33,7 @@ use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::traces::{self, Collector};
 use crate::webhooks::{self, Endpoint};
-use worker::evaluate::evidence::archive::{ArchiveError, EvidenceArchive, FOLDER_BYTES};
+use worker::evaluate::evidence::store::{EvidenceStore, EvidenceStoreError, FOLDER_BYTES};
 
 /// The longest time that each part of a service may take to stop.
 const STOP: Duration = Duration::from_secs(10);
@@ -49,7 +49,7 @@ pub(super) struct Setup<'a> {
     /// Folder of the default repository of winners.
     pub shared: &'a Data,
     /// The bundles of evidence.
-    pub evidence: EvidenceArchive,
+    pub evidence: EvidenceStore,
     /// The URL of a Postgres database; SQLite in the data folder without one.
     pub database: Option<&'a str>,
     pub author_email: &'a str,
@@ -171,32 +171,32 @@ fn collector(endpoint: Option<&str>) -> Result<Option<Collector>, Failure> {
 }
 
 /// Opens the bucket or the folder of the evidence, and checks that it can be written to.
-async fn open_evidence(place: &EvidencePlace, shared: &Data) -> Result<EvidenceArchive, Failure> {
-    let archive = evidence_archive(place, shared)?;
-    let written = archive.check_access().await;
+async fn open_evidence(place: &EvidencePlace, shared: &Data) -> Result<EvidenceStore, Failure> {
+    let store = evidence_store(place, shared)?;
+    let written = store.check_access().await;
     written.map_err(Failure::infrastructure)?;
-    Ok(archive)
+    Ok(store)
 }
 
 /// The bucket or the folder of the evidence.
-pub(super) fn evidence_archive(
+pub(super) fn evidence_store(
     place: &EvidencePlace,
     shared: &Data,
-) -> Result<EvidenceArchive, Failure> {
+) -> Result<EvidenceStore, Failure> {
     let most_bytes = place.evidence_gib.map(|gib| u64::from(gib) << 30);
-    let archive = match &place.evidence_bucket {
-        Some(url) => EvidenceArchive::in_bucket(url, most_bytes),
-        None => EvidenceArchive::in_folder(shared.root(), most_bytes.or(Some(FOLDER_BYTES))),
+    let store = match &place.evidence_bucket {
+        Some(url) => EvidenceStore::in_bucket(url, most_bytes),
+        None => EvidenceStore::in_folder(shared.root(), most_bytes.or(Some(FOLDER_BYTES))),
     };
-    archive.map_err(|error| match error {
-        ArchiveError::Url { .. } => Failure::input(error),
+    store.map_err(|error| match error {
+        EvidenceStoreError::Url { .. } => Failure::input(error),
         other => Failure::infrastructure(other),
     })
 }
 
 /// Opens the folder of the evidence of a service that nobody configures.
-pub(super) fn evidence_folder(data: &Data) -> Result<EvidenceArchive, Failure> {
-    EvidenceArchive::in_folder(data.root(), Some(FOLDER_BYTES)).map_err(Failure::infrastructure)
+pub(super) fn evidence_folder(data: &Data) -> Result<EvidenceStore, Failure> {
+    EvidenceStore::in_folder(data.root(), Some(FOLDER_BYTES)).map_err(Failure::infrastructure)
 }
 
 /// Opens the data folder of a command that keeps state, and makes it where it is missing. Says on

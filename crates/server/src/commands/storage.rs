@@ -94,13 +94,13 @@ pub(super) async fn storage(args: StorageArgs) -> Ending {
     let bucket = match &args.evidence.evidence_bucket {
         None => None,
         Some(url) => {
-            let archive = serve::evidence_archive(&args.evidence, &data)?;
-            let contents = archive.contents().await.map_err(Failure::infrastructure)?;
+            let store = serve::evidence_store(&args.evidence, &data)?;
+            let contents = store.contents().await.map_err(Failure::infrastructure)?;
             Some(Bucket {
                 url: url.clone(),
                 bundles: contents.bundles,
                 bytes: contents.bytes,
-                most_bytes: archive.most_bytes(),
+                most_bytes: store.most_bytes(),
             })
         }
     };

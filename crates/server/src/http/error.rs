@@ -86,7 +86,7 @@ pub enum ApiError {
     /// The database is held by someone else.
     Busy(String),
     /// The folder or bucket of the evidence cannot be used now.
-    NoArchive,
+    NoEvidenceStore,
     /// A defect of ours; the text goes to the log, never to the client.
     Internal(anyhow::Error),
 }
@@ -114,7 +114,9 @@ impl ApiError {
             | Self::NotYours(_) => StatusCode::FORBIDDEN,
             Self::NoToken | Self::WrongToken(_) => StatusCode::UNAUTHORIZED,
             Self::Drained(_) => StatusCode::GONE,
-            Self::TimedOut | Self::Busy(_) | Self::NoArchive => StatusCode::SERVICE_UNAVAILABLE,
+            Self::TimedOut | Self::Busy(_) | Self::NoEvidenceStore => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
@@ -149,7 +151,7 @@ impl ApiError {
             Self::TimedOut => ("timed-out", "Timed out"),
             Self::StorageFull(_) => ("storage-full", "Storage full"),
             Self::Busy(_) => ("busy", "Busy"),
-            Self::NoArchive => ("no-archive", "No access to the evidence"),
+            Self::NoEvidenceStore => ("no-evidence-store", "No access to the evidence"),
             Self::Internal(_) => ("internal", "Internal error"),
         };
         (code.to_owned(), title.to_owned())
@@ -188,7 +190,7 @@ impl ApiError {
                 "this request needs a token of scope {needed}, and the token {name:?} has the scope {scope}; use one made with `kernelwright token create --scope {needed}`"
             ),
             Self::TimedOut => "the request took too long; try again".to_owned(),
-            Self::NoArchive => {
+            Self::NoEvidenceStore => {
                 "the folder or bucket of the evidence cannot be used now; try again later, the service's log has the reason"
                     .to_owned()
             }

@@ -10,7 +10,7 @@ use axum::response::IntoResponse;
 use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::lease::EvidenceReceipt;
-use worker::evaluate::evidence::archive::ArchiveError;
+use worker::evaluate::evidence::store::EvidenceStoreError;
 
 use super::App;
 use super::access::Caller;
@@ -122,17 +122,17 @@ fn parse(digest: &str) -> Result<Digest, ApiError> {
         .map_err(|error| ApiError::Malformed(format!("failed to {error}")))
 }
 
-impl From<ArchiveError> for ApiError {
-    fn from(error: ArchiveError) -> Self {
+impl From<EvidenceStoreError> for ApiError {
+    fn from(error: EvidenceStoreError) -> Self {
         match error {
-            ArchiveError::Missing { digest, what } => Self::Unknown {
+            EvidenceStoreError::Missing { digest, what } => Self::Unknown {
                 subject: "evidence",
                 id: format!("{digest}, {what}"),
             },
-            ArchiveError::Refused { .. } => Self::Damaged(error.to_string()),
-            ArchiveError::Storage { .. } => {
+            EvidenceStoreError::Refused { .. } => Self::Damaged(error.to_string()),
+            EvidenceStoreError::Storage { .. } => {
                 tracing::warn!("failed to {}", with_causes(&error));
-                Self::NoArchive
+                Self::NoEvidenceStore
             }
             other => Self::internal(other),
         }

@@ -15,7 +15,6 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::{AppendHeaders, IntoResponse, Redirect, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use domain::access::MAX_TOKEN_NAME_BYTES;
 use futures::future::BoxFuture;
 use openidconnect::core::{
     CoreAuthenticationFlow, CoreClient, CoreGenderClaim, CoreProviderMetadata,
@@ -37,6 +36,8 @@ pub use settings::{Person, Settings, SettingsError};
 
 /// The time that a person has for signing in at the provider.
 const PATIENCE: Duration = Duration::from_secs(600);
+/// The longest address of a person, bytes (RFC 5321, section 4.5.3.1.3).
+const MAX_EMAIL_BYTES: usize = 254;
 /// The longest time of one request to the provider.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -297,7 +298,8 @@ pub async fn finish(
         }
     };
     let scope = sso.settings.scope(&person);
-    let (Some(scope), false) = (scope, person.email.is_empty()) else {
+    let has_name = (1..=MAX_EMAIL_BYTES).contains(&person.email.len());
+    let Some(scope) = scope.filter(|_| has_name) else {
         tracing::warn!(
             "refused the single sign-on of {:?}, groups {:?}: no rule of sso.toml allows it",
             person.email,
@@ -306,15 +308,10 @@ pub async fn finish(
         return failed(Failure::NotAllowed);
     };
     let (store, now) = (app.engine.store(), app.engine.now());
-    let name: String = person
-        .email
-        .chars()
-        .take(MAX_TOKEN_NAME_BYTES / 4)
-        .collect();
-    let token = store.token_of_person(&name, scope, now).await?;
+    let token = store.token_of_person(&person.email, scope, now).await?;
     let change = NewChange {
         token: Some(token),
-        actor: &name,
+        actor: &person.email,
         request: "GET /api/v1/session/sso/callback",
         subject: "a browser",
     };

@@ -8,7 +8,7 @@ use domain::digest::Digest;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tar::{Builder, Header};
-use worker::evaluate::evidence::archive::ArchiveError;
+use worker::evaluate::evidence::store::EvidenceStoreError;
 
 use super::{ExportError, Output, Pages, Records, report};
 
@@ -142,7 +142,7 @@ async fn part(
 ) -> Result<Option<Bytes>, ExportError> {
     match records.evidence.read_part(digest, name).await {
         Ok(bytes) => Ok(Some(bytes)),
-        Err(ArchiveError::Missing { .. }) => Ok(None),
+        Err(EvidenceStoreError::Missing { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

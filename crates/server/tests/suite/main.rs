@@ -10,7 +10,7 @@ mod bundle;
 mod command_line;
 mod command_reference;
 mod data_folder;
-mod evidence_archive;
+mod evidence_store;
 mod fixtures;
 mod progress;
 mod pull_request;

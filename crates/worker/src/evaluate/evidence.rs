@@ -5,7 +5,7 @@
 //! manifest holds a commitment to the key. The key itself lies beside the bundles, readable only
 //! for the folder's owner.
 
-pub mod archive;
+pub mod store;
 
 use std::collections::BTreeMap;
 use std::fs::{self, OpenOptions};
@@ -465,8 +465,8 @@ mod tests {
         let text = br#"{"form": 1}"#;
         let digest = Digest::of(text);
         let expected = "line 1, column 10: a string is needed, not 1";
-        let archive = archive::EvidenceArchive::in_folder(data.path(), None).unwrap();
-        let received = archive.receive_manifest(digest, text.as_slice().into());
+        let store = store::EvidenceStore::in_folder(data.path(), None).unwrap();
+        let received = store.receive_manifest(digest, text.as_slice().into());
         let refused = received.await.unwrap_err();
         assert!(refused.to_string().contains(expected), "{refused}");
         let folder = bundles_folder(data.path()).join(digest.to_string());

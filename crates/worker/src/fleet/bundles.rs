@@ -1,7 +1,7 @@
 //! Sends bundles of evidence to the service, beside the evaluations.
 //!
 //! A verdict does not depend on its bundle, so an evaluation never waits for one to be sent. A service
-//! whose archive is away gets the bundle later; one that is never sent stays in the data folder.
+//! whose store is away gets the bundle later; one that is never sent stays in the data folder.
 
 use std::path::PathBuf;
 
@@ -14,7 +14,7 @@ use tracing::warn;
 use super::backoff::Backoff;
 use super::client::{Client, RequestError};
 use super::{Pace, is_final};
-use crate::evaluate::evidence::archive::{ArchiveError, EvidenceArchive};
+use crate::evaluate::evidence::store::{EvidenceStore, EvidenceStoreError};
 
 /// The sender of one worker's bundles.
 pub struct BundleSender {
@@ -29,7 +29,7 @@ pub struct BundleSender {
 #[derive(Debug, thiserror::Error)]
 enum SendError {
     #[error(transparent)]
-    Unreadable(#[from] ArchiveError),
+    Unreadable(#[from] EvidenceStoreError),
     #[error("{0}")]
     Refused(RequestError),
 }
@@ -80,7 +80,7 @@ impl BundleSender {
 
     /// Sends the files of a bundle that the service lacks.
     async fn send(&self, digest: Digest) -> Result<(), SendError> {
-        let own = EvidenceArchive::in_folder(&self.data, None)?;
+        let own = EvidenceStore::in_folder(&self.data, None)?;
         let manifest = own.read_part(digest, None).await?;
         for name in self.client.evidence(digest, None, manifest).await?.missing {
             let file = own.read_part(digest, Some(&name)).await?;

@@ -10,7 +10,7 @@ use domain::task::{Bundle, Case, CasePurpose, Task};
 use domain::verdict::{Verdict, VerdictKind};
 use futures::executor::block_on;
 use serde_json::Value;
-use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::store::EvidenceStore;
 use worker::evaluate::evidence::{Evidence, EvidenceError};
 
 use crate::admission::product;
@@ -22,12 +22,12 @@ fn request(file: &str) -> EvaluationRequest {
     Lab::request(TASK, file, read(TASK, file))
 }
 
-fn archive(data: &Path) -> EvidenceArchive {
-    EvidenceArchive::in_folder(data, None).unwrap()
+fn store(data: &Path) -> EvidenceStore {
+    EvidenceStore::in_folder(data, None).unwrap()
 }
 
 /// Sends what is missing of a bundle.
-fn send(from: &EvidenceArchive, to: &EvidenceArchive, digest: Digest) {
+fn send(from: &EvidenceStore, to: &EvidenceStore, digest: Digest) {
     block_on(async {
         let manifest = from.read_part(digest, None).await.unwrap();
         for name in to.receive_manifest(digest, manifest).await.unwrap() {
@@ -157,7 +157,7 @@ fn a_confirmation_that_fails_can_be_replayed_where_its_key_is_and_nowhere_else()
     assert_ne!(elsewhere, mismatch);
 
     let there = tempfile::tempdir().unwrap();
-    send(&archive(&data), &archive(there.path()), digest);
+    send(&store(&data), &store(there.path()), digest);
     let travelled = Evidence::open(there.path(), digest).unwrap();
     assert_eq!(travelled.evaluation.verdict, failed.verdict);
     assert_eq!(travelled.read_key(there.path()), None);
@@ -210,7 +210,7 @@ fn a_bundle_is_transferred_completely_and_without_its_key() {
     let there = tempfile::tempdir().unwrap();
     let there = there.path();
     let digest = lab.evaluate(&request("baseline.cu")).evidence.unwrap();
-    send(&archive(&data), &archive(there), digest);
+    send(&store(&data), &store(there), digest);
     let found = Evidence::open(there, digest).unwrap();
     assert_eq!(
         found.manifest,

@@ -132,6 +132,8 @@ impl Settings {
         let client_secret = match &text.client_secret_file {
             None => None,
             Some(file) => {
+                let folder = path.parent().unwrap_or_else(|| Path::new("."));
+                let file = &folder.join(file);
                 let secret = fs::read_to_string(file).map_err(|source| SettingsError::Read {
                     path: file.clone(),
                     source,

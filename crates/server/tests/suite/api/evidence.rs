@@ -112,7 +112,7 @@ async fn a_bundle_that_cannot_be_stored_now_is_to_be_sent_again() {
     assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(refused.header("retry-after"), "1");
     assert!(
-        refused.body.contains("/problems/no-archive"),
+        refused.body.contains("/problems/no-evidence-store"),
         "{}",
         refused.body
     );

@@ -10,7 +10,7 @@ use domain::id::RunId;
 use futures::TryStreamExt as _;
 use serde_json::Value;
 use server::run_export::{Records, RunExportFormat, export};
-use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::store::EvidenceStore;
 
 use super::service::{Answer, Service};
 use crate::fixtures;
@@ -95,9 +95,9 @@ async fn pages_of_candidates_and_events_follow_each_other_without_gap() {
     }
 }
 
-fn no_evidence() -> EvidenceArchive {
+fn no_evidence() -> EvidenceStore {
     let folder = tempfile::tempdir().unwrap();
-    EvidenceArchive::in_folder(folder.path(), None).unwrap()
+    EvidenceStore::in_folder(folder.path(), None).unwrap()
 }
 
 #[tokio::test]

@@ -30,7 +30,7 @@ use store::Store;
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tower::ServiceExt as _;
-use worker::evaluate::evidence::archive::EvidenceArchive;
+use worker::evaluate::evidence::store::EvidenceStore;
 
 use crate::fixtures;
 
@@ -84,7 +84,7 @@ impl Service {
         let closing = CancellationToken::new();
         let app = App {
             sso,
-            evidence: EvidenceArchive::in_folder(folder.path(), None).unwrap(),
+            evidence: EvidenceStore::in_folder(folder.path(), None).unwrap(),
             engine: engine.clone(),
             access: access.clone(),
             metrics: Metrics::default(),

@@ -1,8 +1,8 @@
-//! An archive of bundles: a folder of this machine, or a bucket of an object store.
+//! A store of bundles: a folder of this machine, or a bucket of an object store.
 //!
 //! Everything received is checked: the manifest must have the digest that names the bundle, and
 //! every file the digest and length that the manifest states. A file is received only once, so that
-//! an interrupted transfer continues. Keys are never in an archive.
+//! an interrupted transfer continues. Keys are never in a store.
 //!
 //! A bundle's objects are `DIGEST/NAME`. Its manifest is `DIGEST/.manifest.json` while files are
 //! missing and `DIGEST/manifest.json` afterwards, because no store moves a folder in one step.
@@ -36,13 +36,13 @@ pub const FOLDER_BYTES: u64 = 2 << 30;
 pub const MANIFEST_BYTES: u64 = 2 << 20;
 /// The manifest of a bundle whose files are not all here.
 const UNFINISHED_MANIFEST: &str = ".manifest.json";
-/// The object that [`EvidenceArchive::check_access`] writes and removes.
+/// The object that [`EvidenceStore::check_access`] writes and removes.
 const PROBE: &str = "access-check";
 /// The most files of a bundle; a bundle of this program has seven.
 const MAX_FILES: usize = 32;
 /// The longest file name, bytes.
 const MAX_NAME_BYTES: usize = 64;
-/// The share of its limit that an archive receives before old bundles are removed again.
+/// The share of its limit that a store receives before old bundles are removed again.
 const TRIM_SHARE: u64 = 8;
 /// The most characters of an object store's reason.
 const REASON_CHARACTERS: usize = 400;
@@ -52,7 +52,7 @@ const RETRY_TIME: Duration = Duration::from_secs(15);
 
 /// Bundles of evidence in a folder or a bucket.
 #[derive(Debug, Clone)]
-pub struct EvidenceArchive {
+pub struct EvidenceStore {
     objects: Arc<dyn ObjectStore>,
     /// The folder or the bucket's URL, for messages.
     place: String,
@@ -62,7 +62,7 @@ pub struct EvidenceArchive {
     received: Arc<AtomicU64>,
 }
 
-/// What an archive holds.
+/// What a store holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Bundles, with those that are not complete.
@@ -73,7 +73,7 @@ pub struct Contents {
 
 /// The reasons why a bundle is not accepted or not sent. Messages follow "failed to".
 #[derive(Debug, thiserror::Error)]
-pub enum ArchiveError {
+pub enum EvidenceStoreError {
     /// The received bytes do not match the name, or break a limit.
     #[error("take in the evidence {digest}: {what}")]
     Refused {
@@ -121,15 +121,15 @@ pub enum ArchiveError {
     },
 }
 
-impl EvidenceArchive {
-    /// The archive in a data folder, with the bundles of evaluations in this folder.
+impl EvidenceStore {
+    /// The store in a data folder, with the bundles of evaluations in this folder.
     ///
     /// # Errors
-    /// [`ArchiveError::Folder`] or [`ArchiveError::Storage`]
-    pub fn in_folder(data: &Path, most_bytes: Option<u64>) -> Result<Self, ArchiveError> {
+    /// [`EvidenceStoreError::Folder`] or [`EvidenceStoreError::Storage`]
+    pub fn in_folder(data: &Path, most_bytes: Option<u64>) -> Result<Self, EvidenceStoreError> {
         let folder = bundles_folder(data);
         let place = folder.display().to_string();
-        fs::create_dir_all(&folder).map_err(|source| ArchiveError::Folder {
+        fs::create_dir_all(&folder).map_err(|source| EvidenceStoreError::Folder {
             place: place.clone(),
             source,
         })?;
@@ -140,14 +140,14 @@ impl EvidenceArchive {
         Ok(Self::new(Arc::new(objects), place, most_bytes))
     }
 
-    /// The archive in a bucket, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. Credentials and
+    /// The store in a bucket, `s3://BUCKET/PREFIX` or `gs://BUCKET/PREFIX`. Credentials and
     /// addresses come from the variables `AWS_*` and `GOOGLE_*` that other programs also read,
     /// or from the machine's role in its cloud.
     ///
     /// # Errors
-    /// [`ArchiveError::Url`] or [`ArchiveError::Storage`]
-    pub fn in_bucket(url: &str, most_bytes: Option<u64>) -> Result<Self, ArchiveError> {
-        let wrong = |what: String| ArchiveError::Url {
+    /// [`EvidenceStoreError::Url`] or [`EvidenceStoreError::Storage`]
+    pub fn in_bucket(url: &str, most_bytes: Option<u64>) -> Result<Self, EvidenceStoreError> {
+        let wrong = |what: String| EvidenceStoreError::Url {
             url: url.to_owned(),
             what,
         };
@@ -201,8 +201,8 @@ impl EvidenceArchive {
     /// Writes an object and removes it.
     ///
     /// # Errors
-    /// [`ArchiveError::Storage`] if one of the two is refused.
-    pub async fn check_access(&self) -> Result<(), ArchiveError> {
+    /// [`EvidenceStoreError::Storage`] if one of the two is refused.
+    pub async fn check_access(&self) -> Result<(), EvidenceStoreError> {
         let path = ObjectPath::from(PROBE);
         self.put(&path, Bytes::from_static(b"kernelwright")).await?;
         self.objects
@@ -215,12 +215,12 @@ impl EvidenceArchive {
     /// are still missing; an empty list means that the bundle is complete.
     ///
     /// # Errors
-    /// See [`ArchiveError`].
+    /// See [`EvidenceStoreError`].
     pub async fn receive_manifest(
         &self,
         digest: Digest,
         text: Bytes,
-    ) -> Result<Vec<String>, ArchiveError> {
+    ) -> Result<Vec<String>, EvidenceStoreError> {
         if self.get(&object(digest, MANIFEST)).await?.is_some() {
             return Ok(Vec::new());
         }
@@ -234,14 +234,14 @@ impl EvidenceArchive {
     /// [`Self::receive_manifest`].
     ///
     /// # Errors
-    /// See [`ArchiveError`].
+    /// See [`EvidenceStoreError`].
     pub async fn receive_file(
         &self,
         digest: Digest,
         name: &str,
         bytes: Bytes,
-    ) -> Result<Vec<String>, ArchiveError> {
-        let missing = |what: &str| ArchiveError::Missing {
+    ) -> Result<Vec<String>, EvidenceStoreError> {
+        let missing = |what: &str| EvidenceStoreError::Missing {
             digest,
             what: what.to_owned(),
         };
@@ -254,7 +254,7 @@ impl EvidenceArchive {
         let manifest = read(digest, &text)?;
         let part = manifest.files.get(name).ok_or_else(|| missing(name))?;
         if Digest::of(&bytes) != part.digest || bytes.len() as u64 != part.bytes {
-            return Err(ArchiveError::Refused {
+            return Err(EvidenceStoreError::Refused {
                 digest,
                 what: format!("{name} is not the file that the manifest names"),
             });
@@ -266,14 +266,14 @@ impl EvidenceArchive {
     /// Reads the manifest of a complete bundle, or one of its files.
     ///
     /// # Errors
-    /// [`ArchiveError::Missing`], also if the stored bytes are damaged, or
-    /// [`ArchiveError::Storage`].
+    /// [`EvidenceStoreError::Missing`], also if the stored bytes are damaged, or
+    /// [`EvidenceStoreError::Storage`].
     pub async fn read_part(
         &self,
         digest: Digest,
         name: Option<&str>,
-    ) -> Result<Bytes, ArchiveError> {
-        let missing = |what: &str| ArchiveError::Missing {
+    ) -> Result<Bytes, EvidenceStoreError> {
+        let missing = |what: &str| EvidenceStoreError::Missing {
             digest,
             what: what.to_owned(),
         };
@@ -294,8 +294,8 @@ impl EvidenceArchive {
     /// Counts the bundles and their bytes. Reads no content, but lists every object.
     ///
     /// # Errors
-    /// [`ArchiveError::Storage`]
-    pub async fn contents(&self) -> Result<Contents, ArchiveError> {
+    /// [`EvidenceStoreError::Storage`]
+    pub async fn contents(&self) -> Result<Contents, EvidenceStoreError> {
         let bundles = self.bundles().await?;
         Ok(Contents {
             bundles: bundles.len() as u64,
@@ -307,8 +307,8 @@ impl EvidenceArchive {
     /// minutes before `now` stay.
     ///
     /// # Errors
-    /// [`ArchiveError::Storage`]
-    pub async fn trim(&self, now: SystemTime) -> Result<(), ArchiveError> {
+    /// [`EvidenceStoreError::Storage`]
+    pub async fn trim(&self, now: SystemTime) -> Result<(), EvidenceStoreError> {
         let Some(most_bytes) = self.most_bytes else {
             return Ok(());
         };
@@ -326,7 +326,7 @@ impl EvidenceArchive {
     }
 
     /// Removes a bundle, its manifest first: what is left of a bundle after an error is no bundle.
-    async fn remove(&self, bundle: StoredBundle) -> Result<(), ArchiveError> {
+    async fn remove(&self, bundle: StoredBundle) -> Result<(), EvidenceStoreError> {
         let (manifest, files): (Vec<_>, Vec<_>) = bundle
             .objects
             .into_iter()
@@ -345,7 +345,7 @@ impl EvidenceArchive {
     }
 
     /// Every bundle by its name.
-    async fn bundles(&self) -> Result<BTreeMap<String, StoredBundle>, ArchiveError> {
+    async fn bundles(&self) -> Result<BTreeMap<String, StoredBundle>, EvidenceStoreError> {
         let mut bundles = BTreeMap::<String, StoredBundle>::new();
         let mut objects = self.objects.list(None);
         while let Some(object) = objects.try_next().await.map_err(storage(&self.place))? {
@@ -368,7 +368,7 @@ impl EvidenceArchive {
         digest: Digest,
         manifest: &Manifest,
         text: Bytes,
-    ) -> Result<Vec<String>, ArchiveError> {
+    ) -> Result<Vec<String>, EvidenceStoreError> {
         let folder = ObjectPath::from(digest.to_string());
         let here = self.objects.list(Some(&folder));
         let here = here.map_ok(|object| (object.location, object.size));
@@ -407,21 +407,21 @@ impl EvidenceArchive {
             return;
         }
         self.received.store(0, Ordering::Relaxed);
-        let archive = self.clone();
+        let store = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = archive.trim(SystemTime::now()).await {
+            if let Err(error) = store.trim(SystemTime::now()).await {
                 tracing::warn!(error = %with_causes(&error), "old evidence was not removed");
             }
         });
     }
 
-    async fn put(&self, path: &ObjectPath, bytes: Bytes) -> Result<(), ArchiveError> {
+    async fn put(&self, path: &ObjectPath, bytes: Bytes) -> Result<(), EvidenceStoreError> {
         let put = self.objects.put(path, PutPayload::from_bytes(bytes));
         put.await.map(drop).map_err(storage(&self.place))
     }
 
     /// The content of an object; none if there is no such object.
-    async fn get(&self, path: &ObjectPath) -> Result<Option<Bytes>, ArchiveError> {
+    async fn get(&self, path: &ObjectPath) -> Result<Option<Bytes>, EvidenceStoreError> {
         let found = match self.objects.get(path).await {
             Ok(found) => found,
             Err(object_store::Error::NotFound { .. }) => return Ok(None),
@@ -454,7 +454,7 @@ fn object(digest: Digest, name: &str) -> ObjectPath {
 }
 
 /// Adds the place to an error of an object store, whose text has its causes already.
-fn storage(place: &str) -> impl Fn(object_store::Error) -> ArchiveError + use<> {
+fn storage(place: &str) -> impl Fn(object_store::Error) -> EvidenceStoreError + use<> {
     let place = place.to_owned();
     let remedy = if place.contains("://") {
         "the bucket's name, and credentials and address in AWS_* or GOOGLE_*"
@@ -465,7 +465,7 @@ fn storage(place: &str) -> impl Fn(object_store::Error) -> ArchiveError + use<> 
         // Answers of servers have several lines, and may be long.
         let words = error.to_string();
         let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
-        ArchiveError::Storage {
+        EvidenceStoreError::Storage {
             place: place.clone(),
             reason: words.chars().take(REASON_CHARACTERS).collect(),
             remedy,
@@ -474,8 +474,8 @@ fn storage(place: &str) -> impl Fn(object_store::Error) -> ArchiveError + use<> 
 }
 
 /// Parses a manifest and checks its digest, its limits and the names of its files.
-fn read(digest: Digest, text: &[u8]) -> Result<Manifest, ArchiveError> {
-    let refused = |what: String| ArchiveError::Refused { digest, what };
+fn read(digest: Digest, text: &[u8]) -> Result<Manifest, EvidenceStoreError> {
+    let refused = |what: String| EvidenceStoreError::Refused { digest, what };
     if text.len() as u64 > MANIFEST_BYTES {
         return Err(refused(format!(
             "its manifest exceeds {MANIFEST_BYTES} bytes"
