@@ -156,13 +156,15 @@ impl Lab {
         })
     }
 
-    /// As [`Lab::new`], but with an existing data folder, which is kept.
+    /// As [`Lab::new`], but with an existing data folder, which is kept, and the SQLite database in it: commands such
+    /// as `replay` use no other.
     ///
     /// # Errors
     /// As [`Lab::new`].
     pub fn with_data(data: PathBuf) -> Result<Self> {
         Ok(Self {
             data,
+            database: None,
             ..Self::new()?
         })
     }

@@ -21,9 +21,10 @@ SERVICES = {"service-1": NETWORK + "21", "service-2": NETWORK + "22"}
 WORKERS = {f"worker-{number}": f"{NETWORK}{30 + number}" for number in (1, 2, 3)}
 PORT = 8787
 URL = f"https://{BALANCER}:{PORT}"
-TRIALS = 16
-# Longer than any part of a run takes.
-PATIENCE = 300
+# A full sweep kills as often as a bad week.
+TRIALS, KILLS = (270, 100) if os.environ.get("KERNELWRIGHT_SWEEP") == "full" else (16, 6)
+# Longer than any part of a run takes, seconds.
+PATIENCE = 60 * TRIALS
 
 
 # The parts that are not the product's.
@@ -229,7 +230,7 @@ class Team:
         return done.stdout if done.returncode == 0 else None
 
     def launch(self):
-        given = self.command("run", ROOT / "kernels/softmax-f32", "--method", "full", "--model", "scripted", "--budget-trials", TRIALS,
+        given = self.command("run", ROOT / "kernels/softmax-f32", "--method", "full", "--model", "scripted", "--budget-trials", TRIALS, "--generations", TRIALS,
                              "--seed", 5, "--sweep-percent", 0, "--json")
         assert given, self.logs()
         return json.loads(given)["id"]
@@ -314,7 +315,7 @@ def make_run(program, disturb):
 def disturb(team, run):
     """Kills a service, a worker and the database in turn, each after a further verdict."""
     draw = random.Random(3)
-    for kill in range(6):
+    for kill in range(KILLS):
         before = judged(team.show(run))
         shown = team.wait_for(run, lambda shown: is_over(shown) or judged(shown) > before)
         assert not is_over(shown), f"only {kill} kills fell into the run"
