@@ -19,7 +19,7 @@ use lab::{Finished, Lab};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-/// What the cloud has and does.
+/// The state of the stand-in, which a test changes.
 #[derive(Debug, Default)]
 struct Cloud {
     /// Machines that the group is to have.
@@ -281,7 +281,7 @@ async fn a_group_grows_with_the_queue_and_machines_leave_it() -> Result<()> {
         "{done:?}"
     );
 
-    // What cannot be reached is named.
+    // A service that cannot be reached is named.
     let nowhere = settings(&lab, "SERVICE=http://127.0.0.1:9\n")?;
     let nowhere = nowhere.to_str().context("a UTF-8 path")?;
     let done = run("grow-group", &address, &[nowhere]).await?;

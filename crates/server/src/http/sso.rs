@@ -79,7 +79,7 @@ struct Groups {
 
 impl AdditionalClaims for Groups {}
 
-/// What a browser keeps between the two steps.
+/// The values that the callback compares, which the browser keeps in a cookie.
 struct Pending {
     state: String,
     nonce: String,
@@ -301,7 +301,7 @@ pub async fn finish(
     let has_name = (1..=MAX_EMAIL_BYTES).contains(&person.email.len());
     let Some(scope) = scope.filter(|_| has_name) else {
         tracing::warn!(
-            "refused the single sign-on of {:?}, groups {:?}: no rule of sso.toml allows it",
+            "refused the single sign-on of {:?}, groups {:?}: no rule of sso.toml allows it, or the provider has not verified the address",
             person.email,
             person.groups
         );
@@ -358,7 +358,7 @@ fn cookie(access: &Access, value: &str, seconds: u64) -> String {
     )
 }
 
-/// What the browser kept.
+/// The values of a request's cookie, if it carries one.
 fn pending(headers: &HeaderMap, access: &Access) -> Option<Pending> {
     let cookies = headers.get_all(COOKIE).iter();
     let cookies = cookies.filter_map(|header| header.to_str().ok());

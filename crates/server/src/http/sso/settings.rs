@@ -23,7 +23,7 @@ pub struct Settings {
     allow: Vec<Rule>,
 }
 
-/// What the provider says of a person.
+/// A person as the provider describes them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Person {
     /// The address, if the provider has verified it.

@@ -62,7 +62,7 @@ pub struct EvidenceStore {
     received: Arc<AtomicU64>,
 }
 
-/// What a store holds.
+/// Numbers of a store's bundles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Contents {
     /// Bundles, with those that are not complete.
@@ -107,7 +107,7 @@ pub enum EvidenceStoreError {
         place: String,
         /// The reason, with its causes, of the system or the object store.
         reason: String,
-        /// What to check.
+        /// The setting that the operator checks.
         remedy: &'static str,
     },
     /// The folder cannot be made.
@@ -186,11 +186,6 @@ impl EvidenceStore {
             most_bytes,
             received: Arc::default(),
         }
-    }
-
-    /// The folder, or the bucket's URL.
-    pub fn place(&self) -> &str {
-        &self.place
     }
 
     /// The limit on all bundles together, bytes; none keeps all.
