@@ -33,6 +33,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::sso::SingleSignOn;
+use crate::waiting_workers::WaitingWorkers;
 use axum::Router;
 use axum::body::Bytes;
 use axum::extract::{DefaultBodyLimit, Request};
@@ -82,6 +83,8 @@ pub struct App {
     pub access: Access,
     /// Counts of requests and reports.
     pub metrics: Metrics,
+    /// The workers that wait for jobs.
+    pub waiting: WaitingWorkers,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,
 }

@@ -32,4 +32,5 @@ pub mod shown_task;
 pub mod terminal;
 pub mod traces;
 pub mod tree;
+pub mod waiting_workers;
 pub mod webhooks;

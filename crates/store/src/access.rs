@@ -458,7 +458,8 @@ impl Store {
         self.read_worker(worker, owner).await.map(drop)
     }
 
-    /// Checks that a worker may take a lease: as [`Store::check_worker`], and it is not drained.
+    /// Checks that a worker may take a lease: as [`Store::check_worker`], and it is not drained. Returns the name of
+    /// its device.
     ///
     /// # Errors
     /// As [`Store::check_worker`], and [`StoreError::Drained`].
@@ -466,22 +467,27 @@ impl Store {
         &self,
         worker: WorkerId,
         owner: Option<&str>,
-    ) -> Result<(), StoreError> {
-        match self.read_worker(worker, owner).await? {
-            true => Err(StoreError::Drained { worker }),
-            false => Ok(()),
+    ) -> Result<String, StoreError> {
+        let (device, is_drained) = self.read_worker(worker, owner).await?;
+        if is_drained {
+            return Err(StoreError::Drained { worker });
         }
+        Ok(device)
     }
 
-    /// Returns true if the worker is to leave.
-    async fn read_worker(&self, worker: WorkerId, owner: Option<&str>) -> Result<bool, StoreError> {
-        let row: Option<(Option<String>, i64, Flag)> =
-            query_as("SELECT owner, evaluator, draining FROM workers WHERE id = $1")
+    /// Returns the name of the worker's device, and true if it is to leave.
+    async fn read_worker(
+        &self,
+        worker: WorkerId,
+        owner: Option<&str>,
+    ) -> Result<(String, bool), StoreError> {
+        let row: Option<(Option<String>, i64, String, Flag)> =
+            query_as("SELECT owner, evaluator, device_name, draining FROM workers WHERE id = $1")
                 .bind(worker.uuid())
                 .fetch_optional(&self.read)
                 .await
                 .context("find a worker")?;
-        let Some((registered, evaluator, draining)) = row else {
+        let Some((registered, evaluator, device, draining)) = row else {
             return Err(StoreError::Unknown {
                 subject: "worker",
                 id: worker.to_string(),
@@ -501,7 +507,7 @@ impl Store {
                 wanted: EVALUATOR_VERSION,
             });
         }
-        Ok(draining.into())
+        Ok((device, draining.into()))
     }
 
     /// Checks that a job's latest lease went to a worker of `owner`. A job that was never lent belongs
@@ -566,7 +572,6 @@ impl Store {
                 id: worker.to_string(),
             });
         }
-        // Wakes the worker's poll.
         self.commit(tx).await
     }
 }

@@ -119,7 +119,9 @@ async fn execute(connection: &mut PgConnection, statement: String) -> Result<(),
 async fn tables(target: &mut PgConnection) -> Result<BTreeMap<String, Columns>, sqlx::Error> {
     let rows: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT table_name::text, column_name::text, data_type::text \
-         FROM information_schema.columns WHERE table_schema = current_schema() \
+         FROM information_schema.columns JOIN information_schema.tables \
+         USING (table_catalog, table_schema, table_name) WHERE table_schema = current_schema() \
+         AND table_type = 'BASE TABLE' \
          AND table_name NOT LIKE '\\_sqlx\\_%' ORDER BY table_name, ordinal_position",
     )
     .fetch_all(target)

@@ -86,6 +86,9 @@ struct WorkerDevice {
     suspended_until: Option<i64>,
     #[sqlx(try_from = "Flag")]
     quarantined: bool,
+    /// It was not seen for a while, which is to be recorded.
+    #[sqlx(try_from = "Flag")]
+    unseen: bool,
 }
 
 #[derive(sqlx::FromRow)]
@@ -132,9 +135,12 @@ impl Store {
         let device: Option<WorkerDevice> = query_as(
             "SELECT device_name, device_uuid, suspended_until, EXISTS (SELECT 1 FROM devices d \
              WHERE d.worker = workers.name AND d.uuid = workers.device_uuid \
-             AND d.state = 'quarantined') AS quarantined FROM workers WHERE id = $1",
+             AND d.state = 'quarantined') AS quarantined, \
+             seen_at <= $2 AND waiting_at IS DISTINCT FROM $3 AS unseen FROM workers WHERE id = $1",
         )
         .bind(worker.uuid())
+        .bind(micros(now - SEEN_INTERVAL))
+        .bind(self.replica)
         .fetch_optional(&mut *tx)
         .await
         .context("read a worker's device")?;
@@ -142,17 +148,18 @@ impl Store {
             subject: "worker",
             id: worker.to_string(),
         })?;
-        workers::record_request(&mut tx, worker, now);
         let suspended = device
             .suspended_until
             .is_some_and(|until| until > micros(now));
-        if suspended || device.quarantined {
-            self.commit_change(tx, CommitScope::Nothing).await?;
-            return Ok(None);
-        }
+        let is_barred = suspended || device.quarantined;
         let mut refused = false;
         let leased = loop {
-            let Some(job) = claim(&mut tx, worker, &device, now).await? else {
+            let claimed = if is_barred {
+                None
+            } else {
+                claim(&mut tx, worker, &device, now).await?
+            };
+            let Some(job) = claimed else {
                 break None;
             };
             let leased = self.leased(&mut tx, job).await?;
@@ -173,6 +180,9 @@ impl Store {
             faults::refuse(&mut tx, &held, &reason, now).await?;
             refused = true;
         };
+        if leased.is_some() || device.unseen {
+            workers::record_request(&mut tx, worker, now);
+        }
         let scope = if refused {
             CommitScope::Anything
         } else {
@@ -232,16 +242,18 @@ impl Store {
     }
 
     /// Returns true if no job waits that the worker could take, so that a poll needs no transaction.
-    /// Returns false if the worker was not seen for a while, because that is to be recorded.
+    /// Returns false if the worker was not seen for a while, because that is to be recorded unless the worker waits
+    /// at this service.
     async fn is_idle(&self, worker: WorkerId, now: DateTime<Utc>) -> Result<bool, StoreError> {
         let idle: Option<Flag> = query_scalar(
-            "SELECT w.seen_at > $2 AND NOT EXISTS (SELECT 1 FROM jobs j JOIN runs r ON r.id = j.run \
+            "SELECT (w.seen_at > $2 OR w.waiting_at IS NOT DISTINCT FROM $4) AND NOT EXISTS (SELECT 1 FROM jobs j JOIN runs r ON r.id = j.run \
              WHERE j.state = 'queued' AND j.not_before <= $3 AND r.state <> 'paused' \
              AND (r.device IS NULL OR r.device = w.device_name)) FROM workers w WHERE w.id = $1",
         )
         .bind(worker.uuid())
         .bind(micros(now - SEEN_INTERVAL))
         .bind(micros(now))
+        .bind(self.replica)
         .fetch_optional(&self.read)
         .await
         .context("look for a job")?;
@@ -376,18 +388,18 @@ async fn claim(
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
     // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
-    let claimed: Option<Uuid> = query_scalar(
+    let claimed: Option<Uuid> = query_scalar(concat!(
         "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
          deadline = $2, progress = '' WHERE id = (\
          SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
-         JOIN candidates c ON c.id = j.candidate \
-         WHERE j.state = 'queued' AND j.not_before <= $3 \
+         JOIN candidates c ON c.id = j.candidate WHERE ",
+        lendable!("$3"),
+        " \
          AND (r.device IS NULL OR r.device = $4) \
-         AND ((j.stage = 'baseline' AND r.state IN ('created', 'checking_baseline')) \
-         OR (j.stage <> 'baseline' AND r.state = 'running') \
-         OR (j.stage = 'confirmation' AND r.state = 'completed')) \
          AND (NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = $1) \
-         OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND w.seen_at >= $6 \
+         OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND ",
+        alive!("$6"),
+        " \
          AND (w.suspended_until IS NULL OR w.suspended_until <= $3) \
          AND (r.device IS NULL OR w.device_name = r.device) \
          AND NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = w.id) \
@@ -397,10 +409,12 @@ async fn claim(
          JOIN workers w ON w.id = e.worker WHERE e.candidate = j.candidate \
          AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \
          OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.device_name = $4 \
-         AND w.device_uuid <> $5 AND w.seen_at >= $6 AND NOT EXISTS (SELECT 1 FROM devices d \
+         AND w.device_uuid <> $5 AND ",
+        alive!("$6"),
+        " AND NOT EXISTS (SELECT 1 FROM devices d \
          WHERE d.worker = w.name AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
-         ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id",
-    )
+         ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id"
+    ))
     .bind(worker.uuid())
     .bind(micros(deadline(now)))
     .bind(micros(now))

@@ -7,6 +7,9 @@
 
 #![forbid(unsafe_code)]
 
+#[macro_use]
+mod conditions;
+
 mod access;
 mod admissions;
 mod calls;
@@ -37,6 +40,7 @@ mod steering;
 mod tasks;
 mod texts;
 mod views;
+mod waiting;
 mod webhooks;
 mod workers;
 
@@ -80,6 +84,7 @@ pub use views::{
     CandidateQuery, CandidateRecord, Cursor, CursorError, LineageQuery, MAX_CURVE_BUCKETS,
     Relatives, RunQuery,
 };
+pub use waiting::{COUNT_INTERVAL, WaitingJobs};
 pub use webhooks::{DueWebhook, WebhookAttempt};
 pub use workers::{FleetLoad, MAX_WORKER_FAULTS};
 

@@ -66,13 +66,15 @@ impl Duties {
 }
 
 impl Store {
-    /// Claims the database for a service, beside other services.
+    /// Claims the database for a service, beside other services. With SQLite, where there is no other, forgets which
+    /// workers waited for jobs.
     ///
     /// # Errors
     /// [`StoreError::Claimed`] if a command has had the database alone for ten seconds, or the database fails.
     pub async fn share_database(&self) -> Result<DatabaseClaim, StoreError> {
         let claim = self.claim("SELECT pg_try_advisory_lock_shared($1)").await?;
         let Some(mut holder) = claim.holder else {
+            self.forget_waiting().await?;
             return Ok(claim);
         };
         // The first duties begin the lease.

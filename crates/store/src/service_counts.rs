@@ -149,17 +149,21 @@ async fn workers(
     view: &mut Connection,
     now: DateTime<Utc>,
 ) -> Result<Vec<(String, u64)>, StoreError> {
-    let rows = query_as(
-        "SELECT CASE WHEN w.seen_at < $2 THEN 'silent' WHEN w.draining = 1 THEN 'draining' \
+    let rows = query_as(concat!(
+        "SELECT CASE WHEN NOT ",
+        alive!("$2"),
+        " THEN 'silent' WHEN w.draining = 1 THEN 'draining' \
          WHEN w.suspended_until > $3 THEN 'suspended' \
          WHEN EXISTS (SELECT 1 FROM jobs j WHERE j.worker = w.id AND j.state = 'leased') \
          THEN 'evaluating' ELSE 'idle' END AS activity, COUNT(*) FROM workers w \
-         WHERE w.seen_at >= $1 AND (w.draining = 0 OR w.seen_at >= $2) AND NOT EXISTS \
+         WHERE w.seen_at >= $1 AND (w.draining = 0 OR ",
+        alive!("$2"),
+        ") AND NOT EXISTS \
          (SELECT 1 FROM workers n WHERE n.seen_at >= $1 AND n.name = w.name \
          AND n.device_uuid = w.device_uuid AND n.instance IS NOT DISTINCT FROM w.instance \
          AND n.owner IS NOT DISTINCT FROM w.owner AND n.id > w.id) \
-         GROUP BY activity ORDER BY activity",
-    )
+         GROUP BY activity ORDER BY activity"
+    ))
     .bind(micros(now - LISTED))
     .bind(micros(now - ALIVE))
     .bind(micros(now))

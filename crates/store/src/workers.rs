@@ -13,6 +13,7 @@ use uuid::Uuid;
 use crate::error::ErrorContext;
 use crate::faults::{self, LeaseEnd};
 use crate::rows::{RowRef, json, micros};
+use crate::waiting::COUNT_INTERVAL;
 use crate::{Connection, Store, StoreError};
 
 /// Time for which a worker is listed after its last request.
@@ -42,7 +43,7 @@ struct WorkerRow {
     name: String,
     device: String,
     toolchain: String,
-    seen_at: i64,
+    seen: i64,
     #[sqlx(try_from = "Flag")]
     draining: bool,
     suspended_until: Option<i64>,
@@ -128,17 +129,20 @@ impl Store {
         Ok(Registered { worker: id })
     }
 
-    /// Workers seen in the last hour, the latest first; at most 200.
+    /// Workers seen in the last hour, the latest first; at most 200. One that waits for a job at a living service is
+    /// seen now.
     ///
     /// # Errors
     /// The database fails.
     pub async fn workers(&self, now: DateTime<Utc>) -> Result<Vec<WorkerView>, StoreError> {
         let rows: Vec<WorkerRow> = query_as(
-            "SELECT id, name, device, toolchain, seen_at, draining, suspended_until, (SELECT j.candidate FROM jobs j \
+            "SELECT id, name, device, toolchain, CASE WHEN id IN (SELECT id FROM waiting_workers) THEN $2 \
+             ELSE seen_at END AS seen, draining, suspended_until, (SELECT j.candidate FROM jobs j \
              WHERE j.worker = w.id AND j.state = 'leased' ORDER BY j.id LIMIT 1) AS evaluating \
-             FROM workers w WHERE seen_at >= $1 ORDER BY seen_at DESC, id DESC LIMIT 200",
+             FROM workers w WHERE seen_at >= $1 ORDER BY seen DESC, id DESC LIMIT 200",
         )
         .bind(micros(now - LISTED))
+        .bind(micros(now))
         .fetch_all(&self.read)
         .await
         .context("list the workers")?;
@@ -146,7 +150,7 @@ impl Store {
             .map(|row| {
                 let id = WorkerId::from(row.id);
                 let row_ref = RowRef::new("workers", id);
-                let seen_at = row_ref.time("seen_at", row.seen_at)?;
+                let seen_at = row_ref.time("seen_at", row.seen)?;
                 Ok(WorkerView {
                     id,
                     name: row.name,
@@ -171,7 +175,8 @@ impl Store {
     /// # Errors
     /// The database fails.
     pub async fn load(&self, now: DateTime<Utc>) -> Result<FleetLoad, StoreError> {
-        let workers: i64 = query_scalar("SELECT COUNT(*) FROM workers WHERE seen_at >= $1")
+        let alive = concat!("SELECT COUNT(*) FROM workers w WHERE ", alive!("$1"));
+        let workers: i64 = query_scalar(alive)
             .bind(micros(now - ALIVE))
             .fetch_one(&self.read)
             .await
@@ -191,6 +196,9 @@ impl Store {
 /// The longest time between two requests for which a worker counts as attached.
 const ATTACHED_GAP: TimeDelta = TimeDelta::minutes(1);
 
+/// The longest time for which a worker that waits is not recorded.
+const WAITING_GAP: TimeDelta = COUNT_INTERVAL.checked_add(&ATTACHED_GAP).expect("minutes");
+
 /// Records a request of a worker, and counts the time since the one before as attached.
 pub(crate) fn record_request(tx: &mut Connection, worker: WorkerId, now: DateTime<Utc>) {
     // Milliseconds times the price of a second keep within 64 bits, for days and the highest price.
@@ -198,7 +206,7 @@ pub(crate) fn record_request(tx: &mut Connection, worker: WorkerId, now: DateTim
         "INSERT INTO device_months (worker, uuid, month, name, attached_us, busy_us, cost) \
          SELECT w.name, w.device_uuid, $2, w.device_name, $3 - w.seen_at, 0, \
          ($3 - w.seen_at) / 1000 * (COALESCE(w.hour_price, 0) / 3600) / 1000 FROM workers w \
-         WHERE w.id = $1 AND w.seen_at BETWEEN $4 AND $3 \
+         WHERE w.id = $1 AND w.seen_at BETWEEN CASE WHEN w.waiting_at IS NULL THEN $4 ELSE $5 END AND $3 \
          ON CONFLICT (worker, uuid, month) DO UPDATE SET name = excluded.name, \
          attached_us = device_months.attached_us + excluded.attached_us, \
          cost = device_months.cost + excluded.cost",
@@ -207,6 +215,7 @@ pub(crate) fn record_request(tx: &mut Connection, worker: WorkerId, now: DateTim
     .bind(month(now))
     .bind(micros(now))
     .bind(micros(now - ATTACHED_GAP))
+    .bind(micros(now - WAITING_GAP))
     .defer(tx);
     query("UPDATE workers SET seen_at = $2 WHERE id = $1")
         .bind(worker.uuid())

@@ -32,6 +32,7 @@ use crate::logging::Format;
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::traces::{self, Collector};
+use crate::waiting_workers::WaitingWorkers;
 use crate::webhooks::{self, Endpoint};
 use worker::evaluate::evidence::store::{EvidenceStore, EvidenceStoreError, FOLDER_BYTES};
 
@@ -309,6 +310,7 @@ impl Service {
         lock.announce(&url).map_err(Failure::infrastructure)?;
 
         let metrics = Metrics::default();
+        let waiting = WaitingWorkers::start(engine.clone(), closing.clone());
         let mut parts = Vec::new();
         for (listener, tls, access) in listeners {
             let app = App {
@@ -317,6 +319,7 @@ impl Service {
                 engine: engine.clone(),
                 access,
                 metrics: metrics.clone(),
+                waiting: waiting.clone(),
                 closing: closing.clone(),
             };
             let serving = connections::serve(

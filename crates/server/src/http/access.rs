@@ -241,7 +241,8 @@ pub async fn authorize(
     let Some(needed) = needed else {
         return Ok(next.run(request).await);
     };
-    let caller = identify(&gate.app, request.headers()).await?;
+    // Boxed, so that a request which waits does not hold the memory of these statements.
+    let caller = Box::pin(identify(&gate.app, request.headers())).await?;
     if let Caller::Holder(identity) = &caller
         && !identity.scope.covers(needed)
     {
@@ -267,12 +268,12 @@ pub async fn authorize(
         subject: &subject,
     };
     let (store, now) = (gate.app.engine.store(), gate.app.engine.now());
-    let id = store.record_change(&change, now).await?;
+    let id = Box::pin(store.record_change(&change, now)).await?;
     let response = next.run(request).await;
     let made = response.headers().get(LOCATION);
     let made = made.and_then(|made| made.to_str().ok());
     let settled = store.settle_change(id, response.status().as_u16(), made);
-    if let Err(error) = settled.await {
+    if let Err(error) = Box::pin(settled).await {
         // The change itself is made and its record exists.
         tracing::error!("failed to {error}");
     }

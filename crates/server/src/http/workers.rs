@@ -21,9 +21,6 @@ use super::extract::{Body, Id, Parameters};
 
 /// The longest a poll may wait, seconds.
 const MAX_WAIT: u32 = 30;
-/// Interval at which a waiting poll reads the queue again. Some jobs become available by time
-/// alone, without a notification.
-const REPOLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Query parameters of a poll for a job.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -130,28 +127,32 @@ pub async fn lease(
     let wait = Duration::from_secs(u64::from(query.wait.min(MAX_WAIT)));
     let until = Instant::now() + wait;
     let owner = caller.owner();
-    let mut hint = app.engine.store().changed_jobs();
+    let store = app.engine.store();
+    let device = Box::pin(store.check_lease(worker, owner.as_deref())).await?;
+    // Before the first look, so that a job which is queued after it wakes the request.
+    let mut request = (!wait.is_zero()).then(|| app.waiting.enter(worker, device));
     loop {
-        // The hint is read before the query, so that a job queued between the two wakes the wait below.
-        hint.borrow_and_update();
-        let store = app.engine.store();
-        store.check_lease(worker, owner.as_deref()).await?;
-        if let Some(lease) = app.engine.lease(worker).await? {
+        // Boxed, so that a request holds this memory only while it looks.
+        if let Some(lease) = Box::pin(app.engine.lease(worker)).await? {
+            if let Some(request) = request {
+                request.finish();
+            }
             tracing::info!(
                 run.id = %lease.run, candidate.id = %lease.candidate, lease.job = %lease.job, lease.attempt = lease.attempt,
                 "lent {} to {worker}", lease.job
             );
             return Ok(Json(lease).into_response());
         }
-        let left = until.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let Some(request) = &mut request else {
             return Ok(StatusCode::NO_CONTENT.into_response());
-        }
+        };
+        request.wait_on();
         tokio::select! {
             () = app.closing.cancelled() => return Ok(StatusCode::NO_CONTENT.into_response()),
-            _ = hint.changed() => {}
-            () = tokio::time::sleep(left.min(REPOLL_INTERVAL)) => {}
+            () = tokio::time::sleep_until(until) => return Ok(StatusCode::NO_CONTENT.into_response()),
+            () = request.woken() => {}
         }
+        Box::pin(store.check_lease(worker, owner.as_deref())).await?;
     }
 }
 

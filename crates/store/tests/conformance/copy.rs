@@ -89,7 +89,9 @@ async fn a_copy_has_every_row_and_a_service_goes_on_with_it() {
     let mut connection = PgConnection::connect(&url).await.unwrap();
     let columns: Vec<(String, String, String)> = sqlx::query_as(
         "SELECT table_name::text, column_name::text, data_type::text \
-         FROM information_schema.columns WHERE table_schema = 'public' \
+         FROM information_schema.columns JOIN information_schema.tables \
+         USING (table_catalog, table_schema, table_name) \
+         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' \
          AND table_name NOT LIKE '\\_sqlx\\_%' ORDER BY table_name, ordinal_position",
     )
     .fetch_all(&mut connection)

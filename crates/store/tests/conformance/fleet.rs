@@ -65,6 +65,88 @@ async fn attached_hours_are_counted_and_priced_by_month() {
     assert_eq!(fleet.workers[0].dollars_per_hour, Dollars::new(3.6));
 }
 
+/// The seconds for which the workers counted as attached, in all months.
+async fn attached_seconds(lab: &Lab) -> f64 {
+    let months = lab.store.device_months().await.unwrap();
+    let hours = months.iter().map(|month| month.attached_hours).sum::<f64>();
+    (hours * 3600.0).round()
+}
+
+#[tokio::test]
+async fn a_worker_that_waits_is_seen_without_being_recorded() {
+    let lab = Lab::new().await;
+    let mut claim = lab.store.share_database().await.unwrap();
+    lab.store.take_duties(at(0)).await.unwrap();
+    let worker = lab.worker("w", DEVICE).await;
+    lab.store
+        .record_waiting(&[worker], &[], at(21))
+        .await
+        .unwrap();
+    assert_eq!(attached_seconds(&lab).await, 20.0);
+
+    // Nothing is written for nine minutes, and the requests meanwhile are no writes either.
+    assert!(lab.lease(worker, at(500)).await.is_none());
+    assert_eq!(attached_seconds(&lab).await, 20.0);
+    let seen = async |now| {
+        let worker = lab.store.workers(at(now)).await.unwrap().remove(0);
+        let alive = lab.store.load(at(now)).await.unwrap().workers == 1;
+        assert_eq!(worker.alive, alive);
+        (worker.seen_at, alive)
+    };
+    assert_eq!(seen(560).await, (at(560), true));
+    // It left twenty seconds ago.
+    let left = (worker, at(540));
+    lab.store
+        .record_waiting(&[], &[left], at(560))
+        .await
+        .unwrap();
+    assert_eq!(attached_seconds(&lab).await, 539.0);
+    assert_eq!(seen(560).await, (at(540), true));
+    assert_eq!(seen(700).await, (at(540), false));
+    // The same told again, such as by a service that it left earlier, changes nothing.
+    lab.store
+        .record_waiting(&[], &[(worker, at(550))], at(700))
+        .await
+        .unwrap();
+    assert_eq!(seen(700).await, (at(540), false));
+
+    // Of a service that ended.
+    lab.store
+        .record_waiting(&[worker], &[], at(701))
+        .await
+        .unwrap();
+    assert_eq!(seen(900).await, (at(900), true));
+    lab.store.end_duties().await.unwrap();
+    drop(claim);
+    let next = lab.reopen().await;
+    claim = next.share_database().await.unwrap();
+    assert_eq!(seen(900).await, (at(701), false));
+    drop(claim);
+}
+
+#[tokio::test]
+async fn jobs_that_a_worker_may_take_are_counted_by_device() {
+    let lab = Lab::new().await;
+    let waiting = async || {
+        let jobs = lab.store.waiting_jobs(at(9)).await.unwrap();
+        let jobs = jobs.into_iter();
+        jobs.map(|jobs| (jobs.device, jobs.count))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(waiting().await, []);
+    let (run, worker, baseline) = lab.running(9).await;
+    for body in ["a", "b", "c"] {
+        lab.submit(run, baseline, body).await;
+    }
+    let device = Some(DEVICE.to_owned());
+    assert_eq!(waiting().await, [(device.clone(), 3)]);
+    lab.lease(worker, at(9)).await.unwrap();
+    assert_eq!(waiting().await, [(device, 2)]);
+    let paused = lab.store.pause(run, "to look", at(9)).await;
+    paused.unwrap();
+    assert_eq!(waiting().await, []);
+}
+
 #[tokio::test]
 async fn an_evaluation_is_device_time_of_its_worker_and_priced_for_its_run() {
     let lab = Lab::new().await;

@@ -53,7 +53,9 @@ async fn both_databases_have_the_same_tables_and_columns() {
     let mut found = Schema::new();
     let rows: Vec<(String, String, String, bool)> = sqlx::query_as(
         "SELECT table_name::text, column_name::text, data_type::text, is_nullable = 'YES' \
-         FROM information_schema.columns WHERE table_schema = 'public' \
+         FROM information_schema.columns JOIN information_schema.tables \
+         USING (table_catalog, table_schema, table_name) \
+         WHERE table_schema = 'public' AND table_type = 'BASE TABLE' \
          AND table_name NOT LIKE '\\_sqlx\\_%'",
     )
     .fetch_all(&mut postgres)

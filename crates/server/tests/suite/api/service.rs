@@ -26,6 +26,7 @@ use server::http::access::Access;
 use server::http::metrics::Metrics;
 use server::http::sso::SingleSignOn;
 use server::http::{App, router};
+use server::waiting_workers::WaitingWorkers;
 use store::Store;
 use tempfile::TempDir;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -88,6 +89,7 @@ impl Service {
             engine: engine.clone(),
             access: access.clone(),
             metrics: Metrics::default(),
+            waiting: WaitingWorkers::start(engine.clone(), closing.clone()),
             closing: closing.clone(),
         };
         let (running, stop) = (engine.clone(), closing.clone());
