@@ -387,7 +387,7 @@ async fn claim(
     device: &WorkerDevice,
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
-    // On Postgres the inner query ends in FOR UPDATE OF j SKIP LOCKED; SQLite has one writer.
+    // No other transaction writes meanwhile, on Postgres neither (`Store::begin`).
     let claimed: Option<Uuid> = query_scalar(concat!(
         "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
          deadline = $2, progress = '' WHERE id = (\
