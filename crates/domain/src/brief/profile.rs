@@ -307,23 +307,26 @@ fn traffic(counters: &BTreeMap<String, u64>) -> Vec<String> {
     facts
 }
 
-/// The number of resident blocks on a multiprocessor, their limiting resource, and the number of
-/// blocks launched.
+/// The number of blocks launched, the number of resident blocks on a multiprocessor with their limiting resource, and
+/// what a block needs.
 fn residency(resources: &KernelResources, launch: &LaunchFacts, device: &Device) -> String {
     let threads = launch.block.iter().product::<u32>();
     let held = occupancy(resources, threads, launch.shared_bytes, device);
     let limit = match held.limited_by {
-        Limiter::Threads => "threads".to_owned(),
-        Limiter::Registers => format!("{} registers per thread", resources.registers),
-        Limiter::Blocks => "the limit on blocks".to_owned(),
-        Limiter::Shared => format!(
-            "{} bytes of shared memory per block",
-            resources.static_shared_bytes + launch.shared_bytes
-        ),
+        Limiter::Threads => "threads",
+        Limiter::Registers => "registers",
+        Limiter::Blocks => "the limit on blocks",
+        Limiter::Shared => "shared memory",
     };
     let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
     format!(
-        "{blocks} blocks over {} multiprocessors, each can hold {} ({} of {} warps, limited by {limit})",
-        device.limits.sm_count, held.blocks_per_sm, held.warps, held.warps_limit,
+        "{blocks} blocks over {} multiprocessors, each can hold {} ({} of {} warps, limited by {limit}); \
+         {} registers per thread, {} bytes of shared memory per block",
+        device.limits.sm_count,
+        held.blocks_per_sm,
+        held.warps,
+        held.warps_limit,
+        resources.registers,
+        resources.static_shared_bytes + launch.shared_bytes
     )
 }

@@ -368,7 +368,7 @@ fn an_accepted_kernel_is_told_where_its_time_goes() {
         told.counters[..1],
         [
             "scale on starved: 16 blocks over 58 multiprocessors, each can hold 4 (8 of 48 warps, \
-          limited by 233 registers per thread); 16 bytes of spills; 1.88 times the sectors that \
+          limited by registers); 233 registers per thread, 16384 bytes of shared memory per block; 16 bytes of spills; 1.88 times the sectors that \
           the bytes read need; 10.67 reads of each sector; 4.00 times the passes through shared \
           memory that its bytes need (bank conflicts); tensor cores unused; 4 of 10 branches \
           diverge"
