@@ -288,7 +288,8 @@ impl Engine {
                     info!(candidate.id = %candidate, "confirming candidate {candidate}");
                 }
                 Action::Finish(reason) => {
-                    let unpromoted = why_unpromoted(&decision.view(&task, None), &snapshot.refused);
+                    let unpromoted =
+                        why_unpromoted(&decision.view(&task, None), snapshot.refused.len());
                     self.store
                         .finish(run, reason, unpromoted.as_deref(), self.now())
                         .await?;

@@ -1,12 +1,11 @@
 //! The reason why a run ends without a promotion, as text for its record.
 
-use domain::id::CandidateId;
 use domain::margins::MIN_PROMOTION_SPEEDUP;
 use domain::search::{Entry, EntryState, PromotionProgress, RunSnapshot};
 
 /// Returns the reason why a run that ends now promotes nothing; none if its champion is committed.
-/// `refused` are the candidates whose confirmation failed.
-pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>, refused: &[CandidateId]) -> Option<String> {
+/// `refused` is the number of candidates whose confirmation failed.
+pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>, refused: usize) -> Option<String> {
     if matches!(run.promotion, PromotionProgress::Committed(_)) {
         return None;
     }
@@ -24,9 +23,7 @@ pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>, refused: &[CandidateId]) -> 
         None if !run.steering.banned.is_empty() => {
             "every candidate that was accepted is banned or failed its confirmation".to_owned()
         }
-        None if !refused.is_empty() => {
-            "no candidate that was accepted passed its confirmation".to_owned()
-        }
+        None if refused > 0 => "no candidate that was accepted passed its confirmation".to_owned(),
         None if tried == 1 => "the only candidate was not accepted".to_owned(),
         None => format!("none of the {tried} candidates was accepted"),
         Some((ordinal, entry, speedup)) => too_slow_or_gated(ordinal, entry, speedup),

@@ -62,7 +62,7 @@ impl Store {
             entries,
             seen,
             earlier,
-            refused: refused.into_iter().collect(),
+            refused: refused.iter().map(|refused| refused.candidate).collect(),
         })
     }
 }

@@ -76,7 +76,7 @@ pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};
 pub use replicas::{DatabaseClaim, Duties};
 pub use runs::{CreatedRun, NewRun};
 pub use service_counts::{JobCount, RunTotals, ServiceCounts};
-pub use snapshot::{RunOutline, Snapshot};
+pub use snapshot::{RefusedCandidate, RunOutline, Snapshot};
 pub use steering::Takeover;
 pub use tasks::StoredTask;
 use views::KeptAnswers;

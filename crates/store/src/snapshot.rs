@@ -10,12 +10,13 @@ use domain::model::Dollars;
 use domain::search::{
     AskedModel, Cell, Entry, EntryState, Operator, PromotionProgress, Spend, Steering,
 };
+use domain::verdict::VerdictKind;
 use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::RowRef;
 use crate::runs::{content, is_active};
-use crate::sql::{Flag, query_as, query_scalar};
+use crate::sql::{Flag, query_as};
 use crate::{Connection, Store, StoreError, calls, judgements, steering};
 
 /// Everything that decides what happens next in a run, read at one moment.
@@ -42,13 +43,22 @@ pub struct Snapshot {
     /// The state of the champion's promotion.
     pub promotion: PromotionProgress,
     /// Candidates whose confirmation failed or whose promotion was taken back.
-    pub refused: Vec<CandidateId>,
+    pub refused: Vec<RefusedCandidate>,
     /// These and the banned ones: nobody's parent and no champion.
     pub excluded: Vec<CandidateId>,
     /// The directions in force.
     pub steering: Steering,
     /// The candidate that the run was forked from.
     pub forked_from: Option<ForkOrigin>,
+}
+
+/// A candidate whose confirmation failed or whose promotion was taken back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RefusedCandidate {
+    /// The candidate.
+    pub candidate: CandidateId,
+    /// The verdict of its newest confirmation; none if that never ended.
+    pub verdict: Option<VerdictKind>,
 }
 
 /// A run without its candidates.
@@ -294,7 +304,8 @@ impl Store {
         } else {
             Steering::default()
         };
-        let excluded = refused.iter().chain(&steering.banned).copied().collect();
+        let refused_ids = refused.iter().map(|refused| refused.candidate);
+        let excluded = refused_ids.chain(steering.banned.iter().copied()).collect();
         let forked_from = if row.is_fork {
             steering::origin(&mut view, run).await?
         } else {
@@ -353,7 +364,7 @@ fn leading(entries: &[Entry], settled: usize) -> usize {
 pub(crate) async fn promotion(
     connection: &mut Connection,
     run: RunId,
-) -> Result<(PromotionProgress, Vec<CandidateId>), StoreError> {
+) -> Result<(PromotionProgress, Vec<RefusedCandidate>), StoreError> {
     let states: Vec<(String, Uuid)> =
         query_as("SELECT state, candidate FROM promotions WHERE run = $1 ORDER BY created_at, id")
             .bind(run.uuid())
@@ -375,8 +386,10 @@ pub(crate) async fn promotion(
         return Ok((progress, Vec::new()));
     }
     // The same code under another name is refused with it.
-    let refused: Vec<Uuid> = query_scalar(
-        "SELECT c.id FROM candidates c JOIN promotions p \
+    let rows: Vec<(Uuid, Option<String>)> = query_as(
+        "SELECT c.id, (SELECT e.verdict FROM evaluations e WHERE e.candidate = p.candidate \
+         AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \
+         FROM candidates c JOIN promotions p \
          ON p.candidate = COALESCE(c.duplicate_of, c.id) \
          WHERE c.run = $1 AND p.state IN ('refused', 'reverted') ORDER BY c.ordinal",
     )
@@ -384,8 +397,13 @@ pub(crate) async fn promotion(
     .fetch_all(connection)
     .await
     .context("read the refused promotions")?;
-    Ok((
-        progress,
-        refused.into_iter().map(CandidateId::from).collect(),
-    ))
+    let refused = rows.into_iter().map(|(id, verdict)| {
+        let candidate = CandidateId::from(id);
+        let row_ref = RowRef::new("evaluations", candidate);
+        let verdict = verdict.map(|verdict| row_ref.word("verdict", &verdict));
+        let verdict = verdict.transpose()?;
+        Ok(RefusedCandidate { candidate, verdict })
+    });
+    let refused = refused.collect::<Result<_, StoreError>>()?;
+    Ok((progress, refused))
 }

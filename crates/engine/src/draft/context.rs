@@ -13,6 +13,7 @@ use domain::id::CandidateId;
 use domain::search::{Draft, EntryState, Method, Operator};
 use domain::task::Task;
 use domain::timing::Timing;
+use domain::verdict::VerdictKind;
 use store::{CandidateRecord, Snapshot};
 
 use crate::prompt::Kind;
@@ -70,19 +71,14 @@ impl<'a> RecordCache<'a> {
 
     /// The last attempts with their ideas and outcomes, from the run's entries alone.
     fn attempts(&self, shown: &[CandidateId]) -> Vec<Attempt> {
-        let Snapshot {
-            entries, refused, ..
-        } = self.snapshot;
+        let entries = &self.snapshot.entries;
         let attempt = |id: &CandidateId| {
             let place = entries.iter().rposition(|entry| entry.id == *id)?;
             let entry = &entries[place];
             let outcome = match &entry.state {
-                EntryState::Accepted { .. } if refused.contains(id) => {
-                    "failed its confirmation".to_owned()
-                }
-                EntryState::Accepted { speedup, .. } => {
-                    format!("{speedup:.2} times the baseline's speed")
-                }
+                EntryState::Accepted { speedup, .. } => self
+                    .refusal(*id)
+                    .unwrap_or_else(|| format!("{speedup:.2} times the baseline's speed")),
                 EntryState::Rejected(kind) => describe_verdict(*kind).to_owned(),
                 EntryState::Pending | EntryState::Abandoned { .. } => return None,
             };
@@ -90,6 +86,21 @@ impl<'a> RecordCache<'a> {
             Some(Attempt::new(&format!("#{place} {thought}"), &outcome))
         };
         shown.iter().filter_map(attempt).collect()
+    }
+
+    /// The reason why a candidate that was accepted is not good enough, as a class: confirmations have inputs that
+    /// no prompt may show. None if it did not fail its confirmation.
+    fn refusal(&self, id: CandidateId) -> Option<String> {
+        let mut refused = self.snapshot.refused.iter();
+        let refused = refused.find(|refused| refused.candidate == id)?;
+        Some(match refused.verdict {
+            Some(verdict) if verdict != VerdictKind::Accepted => {
+                let words = describe_verdict(verdict);
+                let class = words.strip_prefix("rejected: ").unwrap_or(words);
+                format!("failed its confirmation: {class}")
+            }
+            _ => "failed its confirmation".to_owned(),
+        })
     }
 
     /// The candidates of a chain of repairs before its last one, the oldest first, with the reasons why
@@ -154,8 +165,9 @@ impl<'a> RecordCache<'a> {
         context.avoided.clone_from(&draft.avoided);
         for id in &draft.insights {
             let corrected = self.snapshot.steering.corrected_insight(*id);
+            let refusal = self.refusal(*id);
             let record = self.record(*id).await?;
-            let found = found(record).filter(|_| !faithful);
+            let found = refusal.or_else(|| found(record)).filter(|_| !faithful);
             let said = record
                 .idea
                 .iter()
@@ -173,7 +185,8 @@ impl<'a> RecordCache<'a> {
             let CandidateState::Duplicate { of } = record.summary.state else {
                 continue;
             };
-            let (title, found) = (record.summary.title.clone(), found(record));
+            let (title, judged) = (record.summary.title.clone(), found(record));
+            let found = self.refusal(*id).or(judged);
             let of = name(self.record(of).await?);
             context
                 .duplicates

@@ -15,7 +15,7 @@ use engine::{Clock, EngineError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lab::{Lab, accepted};
+use crate::lab::{Lab, accepted, rejected};
 use crate::models::{asking, candidates, diligent, later_is_faster, model, overloaded, story};
 
 pub const WHO: &str = "a person";
@@ -239,6 +239,49 @@ async fn prompts_show_insights_as_people_corrected_them() {
             assert!(!shown.contains(&words), "{words} in {shown}");
         }
     }
+}
+
+#[tokio::test]
+async fn prompts_show_why_a_confirmation_failed_and_no_gain_of_it() {
+    let (asked, models) = model(diligent);
+    let lab = Lab::with_models(models).await;
+    let run = lab.launch(asking(Method::Insight, 12)).await;
+    let mut since = None;
+    while !lab.view(run).await.state.is_over() {
+        lab.engine.tick().await.expect("rows");
+        lab.answered().await;
+        lab.clock.advance(TimeDelta::seconds(1));
+        lab.work(|request| match crate::lab::confirms(request) {
+            true => rejected("on inputs that nobody may know"),
+            false => later_is_faster(request),
+        })
+        .await;
+        let all = candidates(&lab, run).await;
+        if since.is_none() && all.len() >= 6 {
+            let confirming = lab.engine.promote(run, WHO, all[4].id).await;
+            confirming.expect("it is fast enough");
+            // Its verdict comes before the next prompt.
+            lab.work(|_| rejected("on inputs that nobody may know"))
+                .await;
+            since = Some(u32::try_from(all.len()).expect("few"));
+        }
+    }
+    let since = since.expect("the run has six candidates");
+    let heard = asked.heard.lock().expect("nobody panics with it");
+    let prompts = heard.iter().filter(|(at, _)| at.ordinal > since);
+    let mut shown = 0;
+    for (_, prompt) in prompts {
+        let text = &prompt.messages[0].text;
+        assert!(!text.contains("nobody may know"), "{text}");
+        for line in text.lines().filter(|line| line.contains("version 4")) {
+            if line.starts_with("- ") {
+                shown += 1;
+                let why = "failed its confirmation: the plan cannot be launched";
+                assert!(line.contains(why), "{line}");
+            }
+        }
+    }
+    assert!(shown > 0, "no prompt names the candidate");
 }
 
 #[tokio::test]
