@@ -73,9 +73,10 @@ impl From<MethodName> for Method {
 pub struct RunArgs {
     /// Task folder, which is uploaded first, or the name of a task that the service has.
     pub task: String,
-    /// Search method, which decides where candidates come from.
-    #[arg(long, value_enum, default_value = "playbook")]
-    pub method: MethodName,
+    /// Search method, which decides where candidates come from. By default `adaptive` if `--model` names a
+    /// model, else `playbook`.
+    #[arg(long, value_enum)]
+    pub method: Option<MethodName>,
     /// Name of the run. By default made from task and method.
     #[arg(long)]
     pub name: Option<String>,
@@ -147,6 +148,18 @@ pub struct RunArgs {
     /// The service.
     #[command(flatten)]
     pub service: ServiceAddress,
+}
+
+impl RunArgs {
+    /// The search method. Of those that ask models, `adaptive` and `best-of` find fast kernels soonest with a simulated
+    /// author (docs/measurements/methods.md), and `adaptive` changes its operators where it stalls.
+    pub fn search_method(&self) -> Method {
+        match self.method {
+            Some(method) => method.into(),
+            None if self.asking.models.is_empty() => Method::Playbook,
+            None => Method::Adaptive,
+        }
+    }
 }
 
 /// Options of the methods that ask models.

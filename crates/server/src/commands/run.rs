@@ -21,7 +21,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
     let client = address::client(&args.service)?;
     let request = RunRequest {
         task: task_name(&client, &args.task).await?,
-        method: args.method.into(),
+        method: args.search_method(),
         name: args.name.clone(),
         budget: Budget {
             trials: args.budget_trials.unwrap_or(Budget::default().trials),

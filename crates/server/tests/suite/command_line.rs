@@ -1,7 +1,8 @@
 use std::path::Path;
 
 use clap::{CommandFactory as _, Parser as _};
-use server::cli::{Cli, Command, MethodName, ModelCommand, TaskCommand, WorkerCommand};
+use domain::search::Method;
+use server::cli::{Cli, Command, ModelCommand, TaskCommand, WorkerCommand};
 use server::models;
 use server::outcome::{Failure, Outcome};
 
@@ -31,10 +32,24 @@ fn a_run_takes_a_task_a_method_a_budget_and_a_target() {
         panic!("run");
     };
     assert_eq!(args.task, "kernels/attention-f16");
-    assert_eq!(args.method, MethodName::External);
+    assert_eq!(args.search_method(), Method::External);
     assert_eq!(args.budget_trials, Some(9));
     assert_eq!(args.promote_base.as_deref(), Some("main"));
     assert!(args.follow && !args.json);
+}
+
+#[test]
+fn the_default_method_asks_models_if_one_is_named() {
+    for (options, expected) in [
+        ("", Method::Playbook),
+        ("--model luna", Method::Adaptive),
+        ("--model luna --method best-of", Method::BestOf),
+    ] {
+        let Ok(Command::Run(args)) = parse(&format!("kernelwright run t {options}")) else {
+            panic!("run");
+        };
+        assert_eq!(args.search_method(), expected, "{options}");
+    }
 }
 
 #[test]
