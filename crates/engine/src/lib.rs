@@ -47,7 +47,7 @@ use store::{CandidateRecord, Duties, Store, StoreError};
 use llm::Models;
 use model_calls::CallsInProgress;
 
-pub use clock::{Clock, ManualClock, SystemClock};
+pub use clock::{Clock, ManualClock, SteadyClock, SystemClock};
 pub use error::EngineError;
 pub use evaluation_request::evaluation_request;
 pub use intake::Created;

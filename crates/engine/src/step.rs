@@ -158,6 +158,7 @@ impl Engine {
 
     async fn take_duties(&self) -> Result<Duties, EngineError> {
         let duties = self.store.take_duties(self.now()).await?;
+        self.clock.follow(duties.database_time);
         self.duties().clone_from(&duties);
         Ok(duties)
     }

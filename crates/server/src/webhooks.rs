@@ -183,7 +183,8 @@ impl Delivery {
         url: &Url,
         secret: &SigningSecret,
     ) -> Result<(), (String, bool)> {
-        let timestamp = self.clock.now().timestamp();
+        // Receivers compare it with their own clocks.
+        let timestamp = self.clock.time_of_day().timestamp();
         let signature = sign(secret, &due.event, timestamp, &due.body);
         let answer = http
             .post(url.clone())

@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use crate::changes::CommitScope;
 use crate::error::ErrorContext;
-use crate::rows::micros;
+use crate::rows::{RowRef, micros};
 use crate::sql::{Pool, query, query_as, query_scalar};
 use crate::{Connection, Store, StoreError};
 
@@ -56,6 +56,8 @@ pub struct Duties {
     pub shared_work: bool,
     /// The time at which it must stop, unless the lease was renewed. None with SQLite, which has one service.
     pub until: Option<Instant>,
+    /// The time by the clock of the database that services share. None with SQLite.
+    pub database_time: Option<DateTime<Utc>>,
 }
 
 impl Duties {
@@ -146,6 +148,7 @@ impl Store {
             Pool::Sqlite(_) => None,
             Pool::Postgres(_) => Some(self.renew_lease(asked).await?),
         };
+        let database_time = self.database_time().await?;
         let mut view = self.view().await?;
         let living = self.living(&mut view).await?;
         let active = active_runs(&mut view).await?;
@@ -166,7 +169,25 @@ impl Store {
             runs_of_others: ids(runs_of_others),
             shared_work: living.iter().min() == Some(&self.replica),
             until,
+            database_time,
         })
+    }
+
+    /// The time by the clock of a Postgres database; none with SQLite, which has none of its own.
+    ///
+    /// # Errors
+    /// The database fails.
+    pub async fn database_time(&self) -> Result<Option<DateTime<Utc>>, StoreError> {
+        if matches!(self.read, Pool::Sqlite(_)) {
+            return Ok(None);
+        }
+        let now: i64 = query_scalar("SELECT lease_clock()")
+            .fetch_one(&self.read)
+            .await
+            .context("read the database's clock")?;
+        RowRef::new("replicas", self.replica)
+            .time("until", now)
+            .map(Some)
     }
 
     /// Returns true if this service does what is to be done once for all runs, as [`Duties::shared_work`] says.

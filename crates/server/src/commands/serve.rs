@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use chrono::TimeDelta;
 use domain::causes::with_causes;
 use engine::llm::Models;
-use engine::{Clock as _, Engine, Settings, SystemClock};
+use engine::{Clock, Engine, Settings, SteadyClock, SystemClock};
 use store::{DatabaseClaim, Store};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -251,7 +251,11 @@ impl Service {
             .share_database()
             .await
             .map_err(Failure::infrastructure)?;
-        let now = SystemClock.now();
+        let time = store.database_time().await;
+        let time = time.map_err(Failure::infrastructure)?;
+        let clock = SteadyClock::new(time.unwrap_or_else(|| SystemClock.now()));
+        let clock: Arc<dyn Clock> = Arc::new(clock);
+        let now = clock.now();
         if let Some(endpoints) = &setup.webhooks {
             let kinds = endpoints
                 .iter()
@@ -305,7 +309,7 @@ impl Service {
             author_email: setup.author_email.to_owned(),
             recheck_after: setup.recheck_after,
         };
-        let engine = Engine::new(store, Arc::new(SystemClock), settings, setup.models);
+        let engine = Engine::new(store, Arc::clone(&clock), settings, setup.models);
         let closing = CancellationToken::new();
         lock.announce(&url).map_err(Failure::infrastructure)?;
 
@@ -333,8 +337,7 @@ impl Service {
         }
         for endpoint in setup.webhooks.into_iter().flatten() {
             let store = engine.store().clone();
-            let delivery =
-                webhooks::deliver(endpoint, store, Arc::new(SystemClock), closing.clone());
+            let delivery = webhooks::deliver(endpoint, store, Arc::clone(&clock), closing.clone());
             parts.push(("a webhook", delivery));
         }
         let store = engine.store().clone();
