@@ -94,6 +94,24 @@ pub enum StoreError {
         /// The database's error.
         source: sqlx::Error,
     },
+    /// The database does not answer. It is asked again with the next statement.
+    #[error("{doing}: the database does not answer; try again, nothing recorded is lost")]
+    Unavailable {
+        /// The operation that failed.
+        doing: &'static str,
+        /// The database's error.
+        source: sqlx::Error,
+    },
+    /// The database takes no changes.
+    #[error(
+        "{doing}: the database is read-only; make its file or server writable, nothing recorded is lost"
+    )]
+    ReadOnly {
+        /// The operation that failed.
+        doing: &'static str,
+        /// The database's error.
+        source: sqlx::Error,
+    },
     /// The database refused for another reason.
     #[error("{doing}")]
     Database {
@@ -195,11 +213,29 @@ fn update(found: u32, wanted: u32) -> &'static str {
 
 const SQLITE_BUSY: u32 = 5;
 const SQLITE_LOCKED: u32 = 6;
+const SQLITE_READONLY: u32 = 8;
 const SQLITE_FULL: u32 = 13;
 /// Postgres: `disk_full`.
 const POSTGRES_FULL: &str = "53100";
 /// Postgres: `lock_not_available`, after the longest wait for a lock.
 const POSTGRES_LOCKED: &str = "55P03";
+
+/// Postgres: `read_only_sql_transaction`, such as of a server that became a standby.
+const POSTGRES_READONLY: &str = "25006";
+/// Postgres: the server ends or starts, or has no connection left.
+const POSTGRES_AWAY: [&str; 4] = ["57P01", "57P02", "57P03", "53300"];
+
+/// Returns true if the connection failed, and not the statement.
+fn is_connection_lost(error: &sqlx::Error) -> bool {
+    matches!(
+        error,
+        sqlx::Error::Io(_)
+            | sqlx::Error::Tls(_)
+            | sqlx::Error::PoolTimedOut
+            | sqlx::Error::PoolClosed
+            | sqlx::Error::WorkerCrashed
+    )
+}
 
 /// Attaches the operation to an error of a statement.
 pub(crate) trait ErrorContext<T> {
@@ -219,6 +255,11 @@ impl<T> ErrorContext<T> for Result<T, sqlx::Error> {
             match primary {
                 _ if code == POSTGRES_FULL => StoreError::DiskFull { doing, source },
                 _ if code == POSTGRES_LOCKED => StoreError::Busy { doing, source },
+                _ if code == POSTGRES_READONLY => StoreError::ReadOnly { doing, source },
+                _ if POSTGRES_AWAY.contains(&code.as_ref()) || is_connection_lost(&source) => {
+                    StoreError::Unavailable { doing, source }
+                }
+                Some(SQLITE_READONLY) => StoreError::ReadOnly { doing, source },
                 Some(SQLITE_FULL) => StoreError::DiskFull { doing, source },
                 Some(SQLITE_BUSY | SQLITE_LOCKED) => StoreError::Busy { doing, source },
                 _ => StoreError::Database { doing, source },
@@ -251,6 +292,38 @@ mod tests {
             "{refused:?}"
         );
         assert!(refused.to_string().contains("free some space"));
+    }
+
+    #[tokio::test]
+    async fn a_database_that_takes_no_changes_or_no_connections_is_told_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("kept.db");
+        let options = sqlx::sqlite::SqliteConnectOptions::new().filename(&path);
+        let mut writer = SqliteConnection::connect_with(&options.clone().create_if_missing(true))
+            .await
+            .unwrap();
+        sqlx::query("CREATE TABLE kept (value)")
+            .execute(&mut writer)
+            .await
+            .unwrap();
+        let pool = sqlx::SqlitePool::connect_with(options.read_only(true))
+            .await
+            .unwrap();
+        let insert = async || {
+            let inserted = sqlx::query("INSERT INTO kept VALUES (1)").execute(&pool);
+            inserted.await.context("write").unwrap_err()
+        };
+        let refused = insert().await;
+        assert!(
+            matches!(refused, StoreError::ReadOnly { .. }),
+            "{refused:?}"
+        );
+        pool.close().await;
+        let refused = insert().await;
+        assert!(
+            matches!(refused, StoreError::Unavailable { .. }),
+            "{refused:?}"
+        );
     }
 
     #[tokio::test]

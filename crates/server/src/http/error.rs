@@ -11,6 +11,7 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use domain::access::Scope;
 use domain::api::ProblemDocument;
+use domain::causes::with_causes;
 use domain::problem::{Problem, Problems};
 use engine::EngineError;
 use store::StoreError;
@@ -85,6 +86,8 @@ pub enum ApiError {
     StorageFull(String),
     /// The database is held by someone else.
     Busy(String),
+    /// The database does not answer or takes no changes.
+    NoDatabase(String),
     /// The folder or bucket of the evidence cannot be used now.
     NoEvidenceStore,
     /// A defect of ours; the text goes to the log, never to the client.
@@ -114,7 +117,7 @@ impl ApiError {
             | Self::NotYours(_) => StatusCode::FORBIDDEN,
             Self::NoToken | Self::WrongToken(_) => StatusCode::UNAUTHORIZED,
             Self::Drained(_) => StatusCode::GONE,
-            Self::TimedOut | Self::Busy(_) | Self::NoEvidenceStore => {
+            Self::TimedOut | Self::Busy(_) | Self::NoDatabase(_) | Self::NoEvidenceStore => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::StorageFull(_) => StatusCode::INSUFFICIENT_STORAGE,
@@ -151,6 +154,7 @@ impl ApiError {
             Self::TimedOut => ("timed-out", "Timed out"),
             Self::StorageFull(_) => ("storage-full", "Storage full"),
             Self::Busy(_) => ("busy", "Busy"),
+            Self::NoDatabase(_) => ("no-database", "No access to the database"),
             Self::NoEvidenceStore => ("no-evidence-store", "No access to the evidence"),
             Self::Internal(_) => ("internal", "Internal error"),
         };
@@ -203,7 +207,8 @@ impl ApiError {
             | Self::NotYours(detail)
             | Self::Drained(detail)
             | Self::StorageFull(detail)
-            | Self::Busy(detail) => detail.clone(),
+            | Self::Busy(detail)
+            | Self::NoDatabase(detail) => detail.clone(),
             Self::KeyReused(key) => format!(
                 "the idempotency key {key:?} was used for another request; choose a fresh key for a new run"
             ),
@@ -264,6 +269,10 @@ impl From<StoreError> for ApiError {
             StoreError::Mismatch { .. } => Self::Mismatch(error.to_string()),
             StoreError::DiskFull { .. } => Self::StorageFull(error.to_string()),
             StoreError::Busy { .. } => Self::Busy(error.to_string()),
+            StoreError::Unavailable { .. } | StoreError::ReadOnly { .. } => {
+                tracing::warn!("failed to {}", with_causes(&error));
+                Self::NoDatabase(error.to_string())
+            }
             other => Self::internal(other),
         }
     }

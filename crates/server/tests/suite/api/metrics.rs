@@ -192,7 +192,10 @@ async fn a_service_whose_database_is_closed_is_alive_and_not_ready() {
     service.engine.store().close().await;
     assert_eq!(service.get("/livez").await.status, StatusCode::NO_CONTENT);
     let ready = service.get("/readyz").await;
-    assert!(ready.status.is_server_error(), "{}", ready.status);
+    assert_eq!(ready.status, StatusCode::SERVICE_UNAVAILABLE);
+    let refused = service.get("/api/v1/runs").await;
+    assert_eq!(refused.status, StatusCode::SERVICE_UNAVAILABLE);
+    assert!(refused.body.contains("no-database"), "{}", refused.body);
 }
 
 /// A metric that a rule or panel asks for under another name would never fire.
