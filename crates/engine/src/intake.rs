@@ -46,6 +46,7 @@ impl Engine {
         &self,
         mut request: RunRequest,
         idempotency_key: Option<&str>,
+        actor: &str,
     ) -> Result<Created, EngineError> {
         let stored = self.store.task(&request.task).await?;
         let stored = stored.ok_or_else(|| StoreError::Unknown {
@@ -68,6 +69,7 @@ impl Engine {
             request: &request,
             promotion: &promotion,
             idempotency_key,
+            actor,
             fork: None,
         };
         let created = self.store.create_run(new, self.now()).await?;

@@ -70,6 +70,8 @@ pub struct Settings {
     pub author_email: String,
     /// The time after a champion's last check at which it is checked again; never if none.
     pub recheck_after: Option<TimeDelta>,
+    /// The most devices that evaluate for the runs of one person at a time; no limit if none.
+    pub devices_per_person: Option<u32>,
 }
 
 /// A run as its last step saw it. Only what changed since is read and added up again.
@@ -126,6 +128,11 @@ impl Engine {
         &self.store
     }
 
+    /// The settings.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
     /// The models that runs may name.
     pub fn models(&self) -> &Models {
         &self.models
@@ -142,7 +149,8 @@ impl Engine {
     /// # Errors
     /// The worker is unknown or the database fails.
     pub async fn lease(&self, worker: WorkerId) -> Result<Option<Lease>, EngineError> {
-        let leased = self.store.lease(worker, self.now()).await?;
+        let quota = self.settings.devices_per_person;
+        let leased = self.store.lease(worker, quota, self.now()).await?;
         Ok(leased.map(|leased| Lease {
             job: leased.job,
             attempt: leased.attempt,

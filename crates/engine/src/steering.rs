@@ -444,7 +444,8 @@ impl Engine {
             request: &request,
             promotion: &promotion,
             idempotency_key,
-            fork: Some((origin, actor)),
+            actor,
+            fork: Some(origin),
         };
         let created = self.store.create_run(new, self.now()).await?;
         Ok(Created {

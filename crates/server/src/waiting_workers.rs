@@ -145,7 +145,8 @@ impl WaitingWorkers {
             return Ok(());
         }
         let store = self.engine.store();
-        let jobs = store.waiting_jobs(self.engine.now()).await?;
+        let quota = self.engine.settings().devices_per_person;
+        let jobs = store.waiting_jobs(quota, self.engine.now()).await?;
         self.state().wake(&jobs);
         Ok(())
     }

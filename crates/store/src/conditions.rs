@@ -14,6 +14,28 @@ macro_rules! lendable {
     };
 }
 
+/// People with active runs as `p`: those who launched the run `r`, the number of devices that evaluate jobs of their runs,
+/// and the time of their last turn. Absent where they have none.
+macro_rules! join_people {
+    () => {
+        "LEFT JOIN (SELECT b.launched_by AS person, COUNT(l.id) AS devices, MAX(b.lent_at) AS lent_at \
+         FROM runs b LEFT JOIN jobs l ON l.run = b.id AND l.state = 'leased' \
+         WHERE b.state IN ('created', 'checking_baseline', 'running') GROUP BY b.launched_by) p \
+         ON p.person = r.launched_by"
+    };
+}
+
+/// A run `r` of a person `p` who uses fewer devices than the parameter `$most`, where that is given.
+macro_rules! within_quota {
+    ($most:literal) => {
+        concat!(
+            "COALESCE(p.devices, 0) < COALESCE(",
+            $most,
+            ", 9223372036854775807)"
+        )
+    };
+}
+
 /// A worker `w` that was seen since the time of the parameter `$since`, or waits for a job at a living service.
 macro_rules! alive {
     ($since:literal) => {

@@ -1,4 +1,4 @@
-//! Jobs and their leases: the oldest job is lent first, and heartbeats renew a lease.
+//! Jobs and their leases: people take turns, and heartbeats renew a lease.
 
 mod report;
 
@@ -109,8 +109,11 @@ struct JobRow {
 }
 
 impl Store {
-    /// Lends the oldest job that the worker may take; none if there is no such job.
+    /// Lends the next job that the worker may take; none if there is no such job. People take turns: the next job is
+    /// of the one whose runs use the fewest devices, and among those who use as many, of the one whose last turn is
+    /// longest ago. So do the runs of one person. In a run the oldest job is first.
     ///
+    /// - Runs of one person use `quota` devices at a time at the most, where it is given.
     /// - Of a run whose baseline is not accepted yet, only the baseline's job is lent. Nothing of a
     ///   paused run is lent.
     /// - A quarantined device gets no job, and a worker with too many faults in a row gets none for
@@ -126,6 +129,7 @@ impl Store {
     pub async fn lease(
         &self,
         worker: WorkerId,
+        quota: Option<u32>,
         now: DateTime<Utc>,
     ) -> Result<Option<LeasedJob>, StoreError> {
         if self.is_idle(worker, now).await? {
@@ -157,7 +161,7 @@ impl Store {
             let claimed = if is_barred {
                 None
             } else {
-                claim(&mut tx, worker, &device, now).await?
+                claim(&mut tx, worker, &device, quota, now).await?
             };
             let Some(job) = claimed else {
                 break None;
@@ -380,11 +384,12 @@ pub(crate) fn enqueue(
     .defer(tx);
 }
 
-/// Lends the oldest job that a worker may take.
+/// Lends the next job that a worker may take, in the order of [`Store::lease`].
 async fn claim(
     tx: &mut Connection,
     worker: WorkerId,
     device: &WorkerDevice,
+    quota: Option<u32>,
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
     // No other transaction writes meanwhile, on Postgres neither (`Store::begin`).
@@ -392,10 +397,13 @@ async fn claim(
         "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
          deadline = $2, progress = '' WHERE id = (\
          SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
-         JOIN candidates c ON c.id = j.candidate WHERE ",
+         JOIN candidates c ON c.id = j.candidate ",
+        join_people!(),
+        " WHERE ",
         lendable!("$3"),
-        " \
-         AND (r.device IS NULL OR r.device = $4) \
+        " AND ",
+        within_quota!("$7"),
+        " AND (r.device IS NULL OR r.device = $4) \
          AND (NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = $1) \
          OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND ",
         alive!("$6"),
@@ -413,7 +421,8 @@ async fn claim(
         alive!("$6"),
         " AND NOT EXISTS (SELECT 1 FROM devices d \
          WHERE d.worker = w.name AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
-         ORDER BY j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id"
+         ORDER BY COALESCE(p.devices, 0), COALESCE(p.lent_at, 0), COALESCE(r.lent_at, 0), \
+         j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id"
     ))
     .bind(worker.uuid())
     .bind(micros(deadline(now)))
@@ -421,9 +430,16 @@ async fn claim(
     .bind(&device.device_name)
     .bind(&device.device_uuid)
     .bind(micros(now - ALIVE))
-    .fetch_optional(tx)
+    .bind(quota.map(i64::from))
+    .fetch_optional(&mut *tx)
     .await
     .context("lend a job")?;
+    if let Some(job) = claimed {
+        query("UPDATE runs SET lent_at = $2 WHERE id = (SELECT run FROM jobs WHERE id = $1)")
+            .bind(job)
+            .bind(micros(now))
+            .defer(tx);
+    }
     Ok(claimed.map(JobId::from))
 }
 

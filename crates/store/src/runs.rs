@@ -25,8 +25,10 @@ pub struct NewRun<'a> {
     pub promotion: &'a PromotionTarget,
     /// The same key always gives the same run.
     pub idempotency_key: Option<&'a str>,
-    /// The candidate that the run starts from, and the name of the caller who forked it.
-    pub fork: Option<(ForkOrigin, &'a str)>,
+    /// The person or program that launches the run.
+    pub actor: &'a str,
+    /// The candidate that the run starts from, if it is a fork.
+    pub fork: Option<ForkOrigin>,
 }
 
 /// A run, with whether this call created it.
@@ -74,7 +76,7 @@ impl Store {
                 return Ok(CreatedRun { run, fresh: false });
             }
         }
-        let origin = new.fork.map(|(origin, _)| origin);
+        let origin = new.fork;
         let content: Option<String> = query_scalar(
             "SELECT content FROM tasks WHERE name = $1 \
              AND content = COALESCE((SELECT task_content FROM runs WHERE id = $2), content) \
@@ -96,8 +98,8 @@ impl Store {
             .unwrap_or_else(|| format!("{} {}", new.request.task, new.request.method.as_str()));
         query(
             "INSERT INTO runs (id, name, task_content, request, promotion_target, \
-             idempotency_key, secret, device, created_at, updated_at, forked_from) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10)",
+             idempotency_key, secret, device, created_at, updated_at, forked_from, launched_by) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $9, $10, $11)",
         )
         .bind(id.uuid())
         .bind(name)
@@ -109,16 +111,17 @@ impl Store {
         .bind(new.request.device.as_deref())
         .bind(micros(now))
         .bind(origin.map(|origin| origin.candidate.uuid()))
+        .bind(new.actor)
         .execute(&mut *tx)
         .await
         .context("record a run")?;
-        if let Some((origin, actor)) = new.fork {
+        if let Some(origin) = origin {
             let what = Steer::Fork {
                 candidate: origin.candidate,
                 ordinal: origin.ordinal,
                 fork: id,
             };
-            steering::record(&mut tx, origin.run, actor, what, now).await?;
+            steering::record(&mut tx, origin.run, new.actor, what, now).await?;
         }
         let created = EventKind::RunChanged {
             state: RunState::Created,

@@ -92,17 +92,26 @@ impl Store {
     }
 
     /// Counts the jobs that a worker may take now, by the device that they need. A job may be kept from some workers,
-    /// as [`Store::lease`] says.
+    /// and a person's quota may end before all of them are lent, as [`Store::lease`] says.
     ///
     /// # Errors
     /// The database fails.
-    pub async fn waiting_jobs(&self, now: DateTime<Utc>) -> Result<Vec<WaitingJobs>, StoreError> {
+    pub async fn waiting_jobs(
+        &self,
+        quota: Option<u32>,
+        now: DateTime<Utc>,
+    ) -> Result<Vec<WaitingJobs>, StoreError> {
         let rows: Vec<(Option<String>, i64)> = query_as(concat!(
-            "SELECT r.device, COUNT(*) FROM jobs j JOIN runs r ON r.id = j.run WHERE ",
+            "SELECT r.device, COUNT(*) FROM jobs j JOIN runs r ON r.id = j.run ",
+            join_people!(),
+            " WHERE ",
             lendable!("$1"),
+            " AND ",
+            within_quota!("$2"),
             " GROUP BY r.device ORDER BY r.device"
         ))
         .bind(micros(now))
+        .bind(quota.map(i64::from))
         .fetch_all(&self.read)
         .await
         .context("count the jobs that wait")?;

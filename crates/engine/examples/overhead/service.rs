@@ -207,6 +207,7 @@ impl Service {
             default_repository: setup.folder.join("promotions.git"),
             author_email: "kernelwright@example.com".to_owned(),
             recheck_after: None,
+            devices_per_person: None,
         };
         let models = models(
             &shared,
@@ -253,7 +254,12 @@ impl Service {
 
     /// Creates a run.
     pub async fn launch(&self, request: RunRequest) -> RunId {
-        self.engine.create_run(request, None).await.unwrap().run.id
+        self.engine
+            .create_run(request, None, "overhead")
+            .await
+            .unwrap()
+            .run
+            .id
     }
 
     pub fn set_delays(&self, delays: Delays) {

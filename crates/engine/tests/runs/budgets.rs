@@ -18,7 +18,7 @@ async fn a_raised_budget_continues_a_run_that_its_limit_ended() {
     let (_, models) = model(diligent);
     let lab = Lab::with_models(models).await;
     let request = asking(Method::BestOf, 4);
-    let created = lab.engine.create_run(request.clone(), Some("k")).await;
+    let created = lab.engine.create_run(request.clone(), Some("k"), WHO).await;
     let run = created.expect("valid").run.id;
     let ended = lab.drive(run, later_is_faster).await;
     assert_eq!(ended.state.as_str(), "completed");
@@ -52,7 +52,7 @@ async fn a_raised_budget_continues_a_run_that_its_limit_ended() {
     assert!(matches!(promotion.state, PromotionState::Committed { .. }));
     let again = lab
         .engine
-        .create_run(request, Some("k"))
+        .create_run(request, Some("k"), WHO)
         .await
         .expect("known");
     assert_eq!((again.run.id, again.fresh), (run, false));

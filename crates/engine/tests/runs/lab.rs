@@ -20,6 +20,8 @@ use engine::llm::Models;
 use engine::{Clock, Engine, ManualClock, Settings};
 use store::Store;
 
+use crate::steering::WHO;
+
 const TASK: &str = r#"
 name = "fill"
 title = "Fill a vector"
@@ -213,7 +215,7 @@ impl Lab {
     }
 
     pub async fn launch(&self, request: RunRequest) -> RunId {
-        let created = self.engine.create_run(request, None).await.unwrap();
+        let created = self.engine.create_run(request, None, WHO).await.unwrap();
         created.run.id
     }
 
@@ -309,6 +311,7 @@ async fn start_engine(
         default_repository: folder.path().join("promotions.git"),
         author_email: "kernelwright@example.com".to_owned(),
         recheck_after: Some(TimeDelta::days(1)),
+        devices_per_person: None,
     };
     let clock = Arc::clone(clock) as Arc<dyn Clock>;
     Engine::new(store, clock, settings, models.clone())

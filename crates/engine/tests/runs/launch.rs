@@ -6,9 +6,10 @@ use domain::task::Task;
 use engine::{Clock, EngineError};
 
 use crate::lab::{Lab, accepted, body, bundle, kernel, request};
+use crate::steering::WHO;
 
 async fn refusal(lab: &Lab, asked: RunRequest) -> String {
-    match lab.engine.create_run(asked, None).await {
+    match lab.engine.create_run(asked, None, WHO).await {
         Err(EngineError::Invalid(problems)) => problems.to_string(),
         other => panic!("{other:?}"),
     }
@@ -115,7 +116,10 @@ async fn tags_are_words_that_an_address_can_hold() {
     assert!(problems.contains("11 tags, at most 10"), "{problems}");
 
     let request = tagged(&["paper-2026", "l4:spot", "größe", "l4:spot"]);
-    let created = lab.engine.create_run(request.clone(), Some("once")).await;
+    let created = lab
+        .engine
+        .create_run(request.clone(), Some("once"), WHO)
+        .await;
     let run = created.unwrap().run;
     assert_eq!(run.tags, ["größe", "l4:spot", "paper-2026"]);
 
@@ -127,6 +131,10 @@ async fn tags_are_words_that_an_address_can_hold() {
         .await;
     assert!(matches!(refused, Err(EngineError::Invalid(_))));
     // The key belongs to the request as it was.
-    let again = lab.engine.create_run(request, Some("once")).await.unwrap();
+    let again = lab
+        .engine
+        .create_run(request, Some("once"), WHO)
+        .await
+        .unwrap();
     assert_eq!((again.run.id, again.fresh), (run.id, false));
 }

@@ -19,6 +19,7 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request, value};
+use crate::steering::WHO;
 
 /// The model's answer to a call.
 pub type Answers = fn(Position) -> Result<String, LlmError>;
@@ -501,7 +502,7 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
     let refused = async |change: Change| {
         let mut asked = asking(Method::Full, 5);
         change(&mut asked);
-        match lab.engine.create_run(asked, None).await {
+        match lab.engine.create_run(asked, None, WHO).await {
             Err(EngineError::Invalid(problems)) => problems.to_string(),
             other => panic!("{other:?}"),
         }

@@ -6,6 +6,7 @@ use domain::verdict::VerdictKind;
 use engine::EngineError;
 
 use crate::lab::{Lab, accepted, honest, kernel, request};
+use crate::steering::WHO;
 
 fn submission(source: &str) -> Submission {
     Submission {
@@ -164,7 +165,7 @@ async fn defects_of_a_request_are_all_named() {
         path: Some("../escape.cu".to_owned()),
         region: None,
     });
-    let refused = lab.engine.create_run(wrong, None).await.unwrap_err();
+    let refused = lab.engine.create_run(wrong, None, WHO).await.unwrap_err();
     let EngineError::Invalid(problems) = refused else {
         panic!("invalid, but it is {refused}")
     };

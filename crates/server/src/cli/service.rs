@@ -76,6 +76,9 @@ pub struct ServeArgs {
     /// one. 0 never does.
     #[arg(long, value_name = "HOURS", default_value_t = DEFAULT_RECHECK_HOURS, allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub recheck_hours: u32,
+    /// The most devices that evaluate for the runs of one person at a time. By default no limit.
+    #[arg(long, value_name = "N", env = "KERNELWRIGHT_DEVICES_PER_PERSON", value_parser = value_parser!(u32).range(1..))]
+    pub devices_per_person: Option<u32>,
 }
 
 /// The place and the limit of the bundles of evidence.

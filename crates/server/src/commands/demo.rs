@@ -90,6 +90,7 @@ async fn service(
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
+        devices_per_person: None,
         models: Models::none(),
         webhooks: None,
         local_worker: Some(WorkerOptions {

@@ -58,6 +58,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         database: None,
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
+        devices_per_person: None,
         models,
         webhooks: None,
         local_worker: Some(WorkerOptions {

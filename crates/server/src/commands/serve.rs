@@ -55,6 +55,7 @@ pub(super) struct Setup<'a> {
     pub database: Option<&'a str>,
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
+    pub devices_per_person: Option<u32>,
     pub models: Models,
     /// Receivers of events; none leaves those of the database as they are.
     pub webhooks: Option<Vec<Endpoint>>,
@@ -119,6 +120,7 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         database: args.database.database.as_deref(),
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
+        devices_per_person: args.devices_per_person,
         models,
         webhooks: Some(webhooks),
         local_worker: args.with_local_worker.then_some(WorkerOptions {
@@ -308,6 +310,7 @@ impl Service {
             default_repository: setup.shared.promotions(),
             author_email: setup.author_email.to_owned(),
             recheck_after: setup.recheck_after,
+            devices_per_person: setup.devices_per_person,
         };
         let engine = Engine::new(store, Arc::clone(&clock), settings, setup.models);
         let closing = CancellationToken::new();

@@ -15,6 +15,7 @@ use store::{LineageQuery as Slice, MAX_CURVE_BUCKETS, RunQuery};
 use utoipa::IntoParams;
 
 use super::App;
+use super::access::Caller;
 use super::error::{AnyProblem, ApiError};
 use super::extract::{Body, Id, Parameters};
 
@@ -110,11 +111,12 @@ pub struct SliceQuery {
 )]
 pub async fn create(
     State(app): State<App>,
+    caller: Caller,
     headers: HeaderMap,
     Body(request): Body<RunRequest>,
 ) -> Result<impl IntoResponse, ApiError> {
     let key = idempotency_key(&headers)?;
-    let created = app.engine.create_run(request, key).await?;
+    let created = app.engine.create_run(request, key, caller.actor()).await?;
     let run = created.run;
     let status = if created.fresh {
         tracing::info!(run.id = %run.id, "created run {} on {}", run.id, run.task);

@@ -394,10 +394,15 @@ impl Lab {
     }
 
     pub async fn run_as(&self, request: &RunRequest) -> RunId {
+        self.run_by(request, "ada").await
+    }
+
+    pub async fn run_by(&self, request: &RunRequest, actor: &str) -> RunId {
         let new = NewRun {
             request,
             promotion: &target(),
             idempotency_key: None,
+            actor,
             fork: None,
         };
         self.store.create_run(new, at(1)).await.unwrap().run.id
@@ -464,7 +469,17 @@ impl Lab {
 
     /// The same, judged by a worker that is registered already.
     pub async fn running_on(&self, trials: u32, worker: WorkerId) -> (RunId, CandidateId) {
-        let run = self.run(trials).await;
+        self.running_by("ada", trials, worker).await
+    }
+
+    /// The same, launched by this person.
+    pub async fn running_by(
+        &self,
+        person: &str,
+        trials: u32,
+        worker: WorkerId,
+    ) -> (RunId, CandidateId) {
+        let run = self.run_by(&request(trials), person).await;
         let baseline = self
             .propose(run, &candidate(Operator::Baseline, None, "baseline"))
             .await;
@@ -481,7 +496,7 @@ impl Lab {
     }
 
     pub async fn lease(&self, worker: WorkerId, now: DateTime<Utc>) -> Option<LeasedJob> {
-        self.store.lease(worker, now).await.unwrap()
+        self.store.lease(worker, None, now).await.unwrap()
     }
 
     pub async fn judge(&self, leased: &LeasedJob, verdict: Verdict) {

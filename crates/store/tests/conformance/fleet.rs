@@ -128,7 +128,7 @@ async fn a_worker_that_waits_is_seen_without_being_recorded() {
 async fn jobs_that_a_worker_may_take_are_counted_by_device() {
     let lab = Lab::new().await;
     let waiting = async || {
-        let jobs = lab.store.waiting_jobs(at(9)).await.unwrap();
+        let jobs = lab.store.waiting_jobs(None, at(9)).await.unwrap();
         let jobs = jobs.into_iter();
         jobs.map(|jobs| (jobs.device, jobs.count))
             .collect::<Vec<_>>()

@@ -354,7 +354,7 @@ async fn an_unknown_worker_and_one_of_another_version_are_refused() {
     let unknown = domain::id::WorkerId::from(domain::id::RunId::from(known.uuid()).uuid());
     assert!(lab.lease(unknown, at(1)).await.is_none(), "it is the same");
     let stranger = "00000000-0000-7000-8000-000000000000".parse().unwrap();
-    let refused = lab.store.lease(stranger, at(1)).await.unwrap_err();
+    let refused = lab.store.lease(stranger, None, at(1)).await.unwrap_err();
     assert!(matches!(
         refused,
         StoreError::Unknown {
@@ -542,4 +542,66 @@ async fn a_second_worker_of_one_host_leaves_the_first_ones_leases_alone() {
     let restarted = register("one").await;
     let again = lab.lease(restarted, at(7)).await.unwrap();
     assert_eq!((again.job, again.attempt), (leased.job, 2));
+}
+
+#[tokio::test]
+async fn people_take_turns_and_so_do_the_runs_of_one() {
+    let lab = Lab::new().await;
+    let worker = lab.worker("w", DEVICE).await;
+    let mut runs = Vec::new();
+    for (person, count) in [("ada", 4), ("bob", 2), ("bob", 2)] {
+        let (run, baseline) = lab.running_by(person, 9, worker).await;
+        for number in 0..count {
+            lab.submit_new_code(run, baseline, &format!("{number}"))
+                .await;
+        }
+        runs.push(run);
+    }
+    let number = |leased: &LeasedJob| runs.iter().position(|run| *run == leased.run).unwrap();
+
+    // One worker: ada's jobs came first, and she has every second turn. Bob's two runs share the others.
+    let mut turns = Vec::new();
+    for second in 10..18 {
+        let leased = lab.lease(worker, at(second)).await.unwrap();
+        turns.push(number(&leased));
+        lab.judge(&leased, accepted(90.0)).await;
+    }
+    let alternate = |turns: &[usize]| turns.windows(2).all(|pair| pair[0] != pair[1]);
+    let persons = turns.iter().map(|run| usize::from(*run > 0));
+    assert!(alternate(&persons.collect::<Vec<_>>()), "{turns:?}");
+    let his = turns.iter().copied().filter(|run| *run > 0);
+    assert!(alternate(&his.collect::<Vec<_>>()), "{turns:?}");
+    assert!(lab.lease(worker, at(18)).await.is_none());
+}
+
+#[tokio::test]
+async fn a_worker_goes_to_the_person_with_the_fewest_devices_within_the_quota() {
+    let lab = Lab::new().await;
+    let mut workers = Vec::new();
+    for name in ["a", "b", "c", "d"] {
+        workers.push(lab.worker(name, DEVICE).await);
+    }
+    let (hers, baseline) = lab.running_by("ada", 9, workers[0]).await;
+    for title in ["1", "2", "3"] {
+        lab.submit_new_code(hers, baseline, title).await;
+    }
+    let quota = Some(2);
+    let lease = async |worker: usize, second| {
+        let leased = lab.store.lease(workers[worker], quota, at(second)).await;
+        leased.unwrap().map(|leased| leased.run)
+    };
+    assert_eq!(lease(0, 10).await, Some(hers));
+    assert_eq!(lease(1, 11).await, Some(hers));
+    // Her third job waits, and wakes nobody.
+    assert_eq!(lease(2, 12).await, None);
+    assert_eq!(lab.store.waiting_jobs(quota, at(12)).await.unwrap(), []);
+    assert_eq!(lab.store.waiting_jobs(None, at(12)).await.unwrap().len(), 1);
+
+    let (his, baseline) = lab.running_by("bob", 9, workers[2]).await;
+    lab.submit_new_code(his, baseline, "1").await;
+    assert_eq!(lease(2, 13).await, Some(his));
+    assert_eq!(lease(3, 14).await, None);
+    // Without a quota nothing waits.
+    let third = lab.lease(workers[3], at(15)).await.unwrap();
+    assert_eq!(third.run, hers);
 }

@@ -16,6 +16,7 @@ async fn the_same_key_gives_the_same_run_and_another_request_is_refused() {
         request,
         promotion: &TARGET,
         idempotency_key: Some("k1"),
+        actor: "ada",
         fork: None,
     };
     static TARGET: std::sync::LazyLock<domain::api::PromotionTarget> =
@@ -46,6 +47,7 @@ async fn an_unknown_task_is_named() {
         request: &request,
         promotion: &target(),
         idempotency_key: None,
+        actor: "ada",
         fork: None,
     };
     let refused = lab.store.create_run(new, at(1)).await.unwrap_err();

@@ -80,6 +80,7 @@ impl Service {
             default_repository: folder.path().join("promotions.git"),
             author_email: "kernelwright@localhost".to_owned(),
             recheck_after: Some(TimeDelta::days(1)),
+            devices_per_person: None,
         };
         let engine = Engine::new(store, clock.clone(), settings, Models::none());
         let closing = CancellationToken::new();
