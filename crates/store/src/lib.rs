@@ -103,6 +103,15 @@ const POSTGRES_WRITERS: u32 = 4;
 const POSTGRES_READERS: u32 = 8;
 /// The longest wait of a statement for another process that holds the database.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Settings of a Postgres session by which the server ends it soon after the service's machine vanished from the network.
+/// A transaction that it left open would keep every other service from writing, and by default the server waits two hours.
+const POSTGRES_LOST_CLIENT: [(&str, &str); 5] = [
+    ("idle_in_transaction_session_timeout", "30s"),
+    ("tcp_keepalives_idle", "10s"),
+    ("tcp_keepalives_interval", "5s"),
+    ("tcp_keepalives_count", "3"),
+    ("tcp_user_timeout", "25s"),
+];
 const READERS: u32 = 4;
 /// Page cache of the writing connection, KiB. The indexes of a run of 10,000 candidates fit.
 const WRITER_CACHE: &str = "-32768";
@@ -211,6 +220,7 @@ impl Store {
         let options = options
             .application_name("kernelwright")
             .options([("lock_timeout", milliseconds.as_str())])
+            .options(POSTGRES_LOST_CLIENT)
             .statement_cache_capacity(STATEMENTS);
         let write = PgPoolOptions::new()
             .max_connections(POSTGRES_WRITERS)
