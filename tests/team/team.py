@@ -19,12 +19,17 @@ NETWORK = "10.77.0."
 DATABASE, STORE, MODEL, BALANCER = (NETWORK + end for end in ("10", "11", "12", "20"))
 SERVICES = {"service-1": NETWORK + "21", "service-2": NETWORK + "22"}
 WORKERS = {f"worker-{number}": f"{NETWORK}{30 + number}" for number in (1, 2, 3)}
+MACHINES = {"database": DATABASE, "store": STORE, "model": MODEL, "balancer": BALANCER, **SERVICES, **WORKERS}
 PORT = 8787
 URL = f"https://{BALANCER}:{PORT}"
-# A full sweep kills as often as a bad week.
-TRIALS, KILLS = (270, 100) if os.environ.get("KERNELWRIGHT_SWEEP") == "full" else (16, 6)
+SWEEP = os.environ.get("KERNELWRIGHT_SWEEP", "")
+# A full sweep kills as often as a bad week. The number of seconds of a cut of the network is written as `cut:600`.
+TRIALS, KILLS = (270, 100) if SWEEP == "full" else (16, 6)
+CUT = int(SWEEP.removeprefix("cut:")) if SWEEP.startswith("cut:") else None
+if CUT:
+    TRIALS = 40
 # Longer than any part of a run takes, seconds.
-PATIENCE = 60 * TRIALS
+PATIENCE = 60 * TRIALS + 5 * (CUT or 0)
 
 
 # The parts that are not the product's.
@@ -41,7 +46,7 @@ def model():
             kernel = f"{steps[seed % len(steps)]}\nextern \"C\" __global__ void variant_{seed}() {{}}"
             text = f"```cuda\n{kernel}\n```\n"
             usage = {"prompt_tokens": 1000, "completion_tokens": 100 + seed % 100, "total_tokens": 1100 + seed % 100}
-            time.sleep(0.2)
+            time.sleep(float(os.environ["MODEL_SECONDS"]))
             if asked.get("stream"):
                 chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "scripted"}
                 parts = [
@@ -127,8 +132,7 @@ def make_network():
     call("ip", "link", "add", "hub", "type", "bridge")
     call("ip", "address", "add", f"{NETWORK}1/24", "dev", "hub")
     call("ip", "link", "set", "hub", "up")
-    machines = {"database": DATABASE, "store": STORE, "model": MODEL, "balancer": BALANCER, **SERVICES, **WORKERS}
-    for number, (name, address) in enumerate(machines.items()):
+    for number, (name, address) in enumerate(MACHINES.items()):
         call("ip", "netns", "add", name)
         call("ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns", name)
         call("ip", "link", "set", f"port{number}", "master", "hub", "up")
@@ -139,11 +143,12 @@ def make_network():
 class Team:
     """The set-up of one run."""
 
-    def __init__(self, program, folder):
+    def __init__(self, program, folder, model_seconds):
         self.program, self.folder = program, folder
         self.processes = {}
         self.environment = {
             **os.environ,
+            "MODEL_SECONDS": str(model_seconds),
             "KERNELWRIGHT_DATABASE": f"postgres://kernelwright@{DATABASE}/kernelwright",
             "AWS_ENDPOINT": f"http://{STORE}:9000", "AWS_ALLOW_HTTP": "true", "AWS_REGION": "us-east-1",
             "AWS_ACCESS_KEY_ID": "test", "AWS_SECRET_ACCESS_KEY": "test",
@@ -260,6 +265,22 @@ class Team:
             assert time.monotonic() - began < 60, f"{found} bundles of {bundles} are in the bucket\n{self.logs()}"
             time.sleep(0.2)
 
+    def wait_for_readiness(self, name):
+        began = time.monotonic()
+        ask = ("curl", "--silent", "--fail", "--max-time", 5, "--cacert", self.folder / "ca.pem", f"https://{SERVICES[name]}:{PORT}/readyz")
+        while subprocess.run([str(word) for word in ask], capture_output=True).returncode:
+            assert time.monotonic() - began < 300, f"{name} does not answer\n{self.logs()}"
+            time.sleep(0.5)
+
+    def wait_for_worker(self, name):
+        began = time.monotonic()
+        while True:
+            listed = json.loads(self.command("worker", "list", "--json") or "[]")
+            if any(worker["name"] == name and worker["alive"] for worker in listed):
+                return
+            assert time.monotonic() - began < 300, f"{name} does not come back\n{self.logs()}"
+            time.sleep(0.5)
+
     def logs(self):
         return "\n".join(f"== {path.name}\n" + path.read_text()[-3000:] for path in sorted(self.folder.glob("*.log")))
 
@@ -298,7 +319,8 @@ def ending(shown):
 
 def make_run(program, disturb):
     with tempfile.TemporaryDirectory() as folder:
-        team = Team(program, pathlib.Path(folder))
+        # A run in which the network is cut has to last, because it goes on meanwhile.
+        team = Team(program, pathlib.Path(folder), CUT / 8 if disturb is cut else 0.2)
         try:
             run = team.launch()
             if disturb:
@@ -341,13 +363,47 @@ def disturb(team, run):
         print(f"killed {name}; {time.monotonic() - began:.1f} s until all was there again", flush=True)
 
 
+def connect(name, is_connected):
+    """Takes a machine's cable out of the switch, or puts it back. The machine itself notices nothing."""
+    port = f"port{list(MACHINES).index(name)}"
+    call("ip", "link", "set", port, *(("master", "hub") if is_connected else ("nomaster",)))
+
+
+def cut(team, run):
+    """Cuts the network of a service and a worker, then that of the database, for CUT seconds each."""
+    for names in (["service-1", "worker-1"], ["database"]):
+        before = judged(team.show(run))
+        shown = team.wait_for(run, lambda shown: is_over(shown) or judged(shown) > before)
+        assert not is_over(shown), f"the run ended before the network of {names} was cut"
+        began = time.monotonic()
+        for name in names:
+            connect(name, False)
+        if "database" not in names:
+            before = judged(shown)
+            team.wait_for(run, lambda shown: is_over(shown) or judged(shown) > before + 3)
+            print(f"{' and '.join(names)} cut off: three further verdicts after {time.monotonic() - began:.1f} s", flush=True)
+        time.sleep(max(0, began + CUT - time.monotonic()))
+        for name in names:
+            connect(name, True)
+        back = time.monotonic()
+        for name in names:
+            if name in SERVICES:
+                team.wait_for_readiness(name)
+            elif name in WORKERS:
+                team.wait_for_worker(name)
+            else:
+                before = judged(team.show(run))
+                team.wait_for(run, lambda shown: is_over(shown) or judged(shown) > before)
+            print(f"{name} back: at work after {time.monotonic() - back:.1f} s", flush=True)
+
+
 def main(program):
     make_network()
     began = time.monotonic()
     expected = make_run(program, None)
     print(f"undisturbed: {len(expected['candidates'])} candidates in {time.monotonic() - began:.0f} s", flush=True)
     began = time.monotonic()
-    found = make_run(program, disturb)
+    found = make_run(program, cut if CUT else disturb)
     print(f"disturbed: {len(found['candidates'])} candidates in {time.monotonic() - began:.0f} s", flush=True)
     for part in expected:
         if expected[part] != found[part] and part != "promotion":
