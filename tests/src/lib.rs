@@ -205,6 +205,11 @@ impl Lab {
         self.data.clone()
     }
 
+    /// The URL of the Postgres database; none where the lab uses SQLite.
+    pub fn database(&self) -> Option<&str> {
+        self.database.as_deref()
+    }
+
     /// Temporary folder for files of the test.
     pub fn path(&self) -> &Path {
         self.folder.path()

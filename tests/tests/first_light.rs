@@ -12,6 +12,7 @@ use domain::search::{Method, Operator, StopReason};
 use domain::task::Bundle;
 use domain::verdict::VerdictKind;
 use lab::Lab;
+use serde_json::Value;
 
 fn request(task: &str, method: Method) -> RunRequest {
     RunRequest {
@@ -538,5 +539,66 @@ async fn evidence_is_kept_in_a_bucket() -> Result<()> {
     ])?;
     let shown: serde_json::Value = serde_json::from_str(&shown.stdout)?;
     assert_eq!(shown["bucket"]["bundles"], evidence.len());
+    Ok(())
+}
+
+/// A team that outgrew SQLite copies its database with one command, and its runs are there on Postgres.
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p lab --run-ignored all"]
+async fn a_team_moves_to_postgres_with_its_runs() -> Result<()> {
+    let mut team = Lab::new()?;
+    let mut before = Lab::with_data(team.data())?;
+    before.serve(&[]).await?;
+    let run = before
+        .launch(
+            &lab::small_softmax()?,
+            &request("softmax-f32", Method::External),
+        )
+        .await?;
+    before.stop();
+
+    let data = team.data();
+    let data = data.to_str().context("a UTF-8 path")?;
+    let url = team.database().context("a Postgres database")?.to_owned();
+    let place = ["--data", data, "--database", &url];
+    let command = |words: &[&str]| lab::kernelwright(&[words, &place].concat());
+    let copied = command(&["database", "copy", "--json"])?;
+    ensure!(copied.status.success(), "{}", copied.stderr);
+    let copied: Value = serde_json::from_str(&copied.stdout)?;
+    let tables = copied["tables"].as_array().context("tables")?;
+    let runs = tables.iter().find(|table| table["table"] == "runs");
+    assert_eq!(runs.context("the table of runs")?["rows"], 1);
+    let again = command(&["database", "copy"])?;
+    assert_eq!(again.status.code(), Some(2), "{}", again.stderr);
+    ensure!(again.stderr.contains("already"), "{}", again.stderr);
+    let migrated = command(&["database", "migrate"])?;
+    ensure!(migrated.status.success(), "{}", migrated.stderr);
+
+    team.serve(&[]).await?;
+    let moved: RunView = team.get(&format!("/runs/{}", run.id.uuid())).await?;
+    assert_eq!((moved.id, moved.name), (run.id, run.name));
+    Ok(())
+}
+
+/// Programs that collect logs find the ids of what a line is about.
+#[tokio::test]
+async fn a_log_in_json_has_the_ids_as_fields() -> Result<()> {
+    let mut lab = Lab::new()?;
+    lab.serve(&["--log-json"]).await?;
+    let _worker = lab.worker("bench")?;
+    lab.until_workers(|workers| !workers.is_empty()).await?;
+    let log = lab.service_log();
+    let lines = log.lines().map(serde_json::from_str::<Value>);
+    let lines = lines.collect::<Result<Vec<_>, _>>().context(log.clone())?;
+    let words = "registered worker";
+    let registered = lines.iter().find(|line| {
+        let message = line["message"].as_str();
+        message.is_some_and(|message| message.contains(words))
+    });
+    let registered = registered.with_context(|| format!("no line says {words:?}: {log}"))?;
+    let id = registered["worker.id"].as_str().context("an id")?;
+    ensure!(id.starts_with("work_"), "{registered}");
+    assert_eq!(registered["level"], "INFO");
+    assert_eq!(registered["span"]["http.path"], "/api/v1/workers");
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The log: written to standard error, filtered by `RUST_LOG`, as text or as JSON.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 use tracing_subscriber::EnvFilter;
 
@@ -12,6 +13,8 @@ pub enum Format {
     /// One JSON object per line, for machines.
     Json,
 }
+
+static STARTED: OnceLock<Format> = OnceLock::new();
 
 /// Starts logging. `default` is the filter where `RUST_LOG` is not set.
 pub fn start(format: Format, default: &str) {
@@ -27,5 +30,16 @@ pub fn start(format: Format, default: &str) {
         Format::Json => log.json().flatten_event(true).try_init(),
     };
     // A second start in one process changes nothing: the first one's settings stay.
-    drop(started);
+    if started.is_ok() {
+        STARTED.get_or_init(|| format);
+    }
+}
+
+/// Tells people something on standard error that is no trouble, whatever the log's filter is. It is an object of the
+/// log where that is JSON, because programs read every line then.
+pub fn tell(text: &str) {
+    match STARTED.get() {
+        Some(Format::Json) => tracing::info!("{text}"),
+        Some(Format::Text) | None => eprintln!("kernelwright: {text}"),
+    }
 }

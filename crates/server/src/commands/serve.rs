@@ -28,7 +28,7 @@ use crate::http::sso::{self, SingleSignOn};
 use crate::http::tls::Certificates;
 use crate::http::{self, App};
 use crate::local_worker::{self, Filter, WorkerOptions};
-use crate::logging::Format;
+use crate::logging::{self, Format};
 use crate::models;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::traces::{self, Collector};
@@ -208,10 +208,10 @@ pub(super) fn open(root: &Path) -> Result<Data, Failure> {
     let is_new = !root.is_dir();
     let data = Data::open(root).map_err(Failure::infrastructure)?;
     if is_new {
-        eprintln!(
-            "kernelwright: made the data folder {} (--data DIR or KERNELWRIGHT_DATA names another)",
+        logging::tell(&format!(
+            "made the data folder {} (--data DIR or KERNELWRIGHT_DATA names another)",
             data.root().display()
-        );
+        ));
     }
     Ok(data)
 }

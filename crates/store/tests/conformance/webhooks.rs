@@ -6,7 +6,7 @@ use chrono::TimeDelta;
 use domain::api::{WebhookBody, WebhookData, WebhookKind};
 use domain::health::{Condition, HealthReport};
 use domain::search::StopReason;
-use store::{DueWebhook, WebhookAttempt};
+use store::{Committed, DueWebhook, WebhookAttempt};
 
 use crate::fixture::{Lab, accepted, at};
 
@@ -68,6 +68,29 @@ async fn a_change_of_a_run_is_recorded_once_for_each_endpoint_that_wants_it() {
     let store = lab.reopen().await;
     let again = store.due_webhooks(TEAM, at(1000), 100).await.unwrap();
     assert_eq!(again, before);
+}
+
+#[tokio::test]
+async fn a_winner_is_recorded_when_it_is_committed() {
+    let lab = lab().await;
+    let (run, worker, baseline) = lab.running(9).await;
+    let winner = lab.submit(run, baseline, "fast").await;
+    let leased = lab.lease(worker, at(5)).await.unwrap();
+    lab.judge(&leased, accepted(50.0)).await;
+    let begun = lab.store.begin_promotion(run, winner, "branch", at(6));
+    let promotion = begun.await.unwrap().id;
+    assert!(kinds(&lab).await.is_empty());
+    let committed = Committed {
+        commit: "c0ffee".to_owned(),
+        speedup: 2.0,
+        device_uuid: None,
+    };
+    lab.store
+        .commit_promotion(run, promotion, &committed, at(7))
+        .await
+        .unwrap();
+    assert_eq!(kinds(&lab).await, ["winner.promoted running"]);
+    assert!(due(&lab, TEAM).await[0].body.contains("c0ffee"));
 }
 
 #[tokio::test]
