@@ -1,5 +1,5 @@
-//! The data that a prompt may show, as plain values: the task, the device, candidates with their
-//! outcomes, insights and repetitions.
+//! The context of a prompt, which is all that it may show, as plain values: briefs of the task, the
+//! device and candidates with their outcomes, insights and repetitions.
 //!
 //! The method decides which of them a prompt shows, and the templates hold the wording. These types
 //! have no field for data that must stay secret: seeds, held-out cases, the slack of tolerances, and

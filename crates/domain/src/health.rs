@@ -98,9 +98,10 @@ pub fn classify_xid(number: u32, names_the_runner: bool) -> ErrorClass {
 pub fn classify_driver_error(code: u32) -> ErrorClass {
     match code {
         // Invalid value, out of memory, too many resources, cooperative launch too large: the call was refused and
-        // nothing happened. The second arm holds errors that a kernel causes: illegal address, timeout, assertion, stack, illegal
-        // instruction, misaligned address, address space, program counter, launch failure.
+        // nothing happened.
         1 | 2 | 701 | 720 => ErrorClass::Candidate,
+        // Errors that a kernel causes: illegal address, timeout, assertion, stack, illegal instruction, misaligned
+        // address, address space, program counter, launch failure.
         700 | 702 | 710 | 714..=719 => ErrorClass::Candidate,
         // Uncorrectable memory error, and the newer kinds of it; NVLink; the device is lost.
         214 | 220 | 226 => ErrorClass::Drain,
@@ -181,9 +182,10 @@ pub struct DeviceRecord {
     pub jobs: u32,
     /// The devices that each candidate broke, by the digest of its text and configuration.
     pub breaks: BTreeMap<Digest, BTreeSet<String>>,
-    /// The number of times that this device was cleared and broke again, so that its breaks count
-    /// as those of two devices.
-    pub life: u32,
+    /// The number of times that a person cleared this device's record; a break after that counts as
+    /// another device's. Records on disk name it `life`.
+    #[serde(rename = "life")]
+    pub clearings: u32,
     /// The best rates it ever showed; none of an emulated device, which knows its own.
     #[serde(default)]
     pub rates: Option<Rates>,
@@ -261,7 +263,7 @@ impl DeviceRecord {
         self.clean_bytes = 0;
         self.copies.clear();
         self.jobs = 0;
-        self.life += 1;
+        self.clearings += 1;
     }
 
     /// Counts an evaluation; true if the device is due for a probe before it.
@@ -281,7 +283,7 @@ impl DeviceRecord {
 
     /// Notes that a device was unwell after it ran this candidate.
     pub fn record_break(&mut self, candidate: Digest) {
-        let device = format!("{} ({})", self.device, self.life);
+        let device = format!("{} ({})", self.device, self.clearings);
         self.breaks.entry(candidate).or_default().insert(device);
     }
 
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_have_the_meaning_of_their_bucket() {
+    fn messages_have_the_class_of_their_number() {
         for number in [13, 31, 43, 45] {
             assert_eq!(
                 classify_xid(number, true),
@@ -412,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn two_broken_devices_make_a_candidate_poison_and_one_twice_does_not() {
+    fn two_broken_devices_quarantine_a_candidate_and_one_broken_twice_does_not() {
         let (bad, other) = (Digest::of("bad"), Digest::of("other"));
         let mut record = known();
         record.record_break(bad);

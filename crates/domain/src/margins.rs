@@ -48,6 +48,12 @@ pub fn is_regression(speedup: f64, best: f64) -> bool {
     speedup * REGRESSION_RATIO < best
 }
 
+/// Returns true if a candidate with `speedup` over the baseline is fast enough to be promoted: more than
+/// [`MIN_PROMOTION_SPEEDUP`]. False for NaN.
+pub fn is_promotable(speedup: f64) -> bool {
+    speedup > MIN_PROMOTION_SPEEDUP
+}
+
 /// [`REGRESSION_RATIO`] as messages name it: "2%".
 pub fn regression_percent() -> String {
     format!("{:.0}%", 100.0 * (REGRESSION_RATIO - 1.0))
@@ -70,6 +76,13 @@ mod tests {
         const { assert!(MIN_PROMOTION_SPEEDUP / REGRESSION_RATIO >= 1.0) };
         assert!(!is_regression(1.0, MIN_PROMOTION_SPEEDUP));
         assert!(is_regression(1.0, 1.0001 * MIN_PROMOTION_SPEEDUP));
+    }
+
+    #[test]
+    fn a_promotion_needs_more_than_the_margin() {
+        assert!(is_promotable(1.0001 * MIN_PROMOTION_SPEEDUP));
+        assert!(!is_promotable(MIN_PROMOTION_SPEEDUP));
+        assert!(!is_promotable(f64::NAN));
     }
 
     #[test]

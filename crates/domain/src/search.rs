@@ -36,7 +36,7 @@ use crate::brief::describe_verdict;
 use crate::candidate::Edit;
 use crate::digest::Digest;
 use crate::id::CandidateId;
-use crate::margins::MIN_PROMOTION_SPEEDUP;
+use crate::margins::is_promotable;
 use crate::model::Dollars;
 use crate::plan::Configuration;
 use crate::task::Task;
@@ -574,9 +574,9 @@ impl Entry {
 }
 
 /// Returns true if a candidate may be promoted: every gate holds, it is not excluded, it repeats no other
-/// candidate, and it beats the baseline by more than the margin.
+/// candidate, and [`is_promotable`] holds for its speedup.
 fn is_eligible(entry: &Entry, excluded: &[CandidateId]) -> bool {
-    matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if speedup > MIN_PROMOTION_SPEEDUP)
+    matches!(entry.state, EntryState::Accepted { promotable: true, speedup, .. } if is_promotable(speedup))
         && !entry.duplicate
         && !excluded.contains(&entry.id)
 }

@@ -3,8 +3,8 @@
 //! The branch is written before the row, and the trailers of each commit identify it. A process that
 //! is started after a kill between the two finds its own commit at the tip and only records it.
 
-pub mod branch;
 mod evidence;
+pub mod proposal;
 pub mod repository;
 pub mod worktree;
 
@@ -17,7 +17,7 @@ use domain::causes::with_causes;
 use domain::digest::Digest;
 use domain::evaluation::Evaluation;
 use domain::id::RunId;
-use domain::margins::{MIN_PROMOTION_SPEEDUP, is_regression};
+use domain::margins::{MIN_PROMOTION_SPEEDUP, is_promotable, is_regression};
 use domain::search::Operator;
 use store::{Committed, ConfirmationOutcome, OutstandingPromotion};
 use tracing::{info, warn};
@@ -366,10 +366,10 @@ fn holds(confirmation: &Evaluation, speedup: Option<f64>) -> Result<f64, String>
     if !confirmation.promotable() {
         return Err("a gate that stands before promotion does not hold".to_owned());
     }
-    if speedup <= MIN_PROMOTION_SPEEDUP {
+    if !is_promotable(speedup) {
         return Err(format!(
-            "confirmed at only {speedup:.3} times the baseline's speed; {MIN_PROMOTION_SPEEDUP} is \
-             the least"
+            "confirmed at only {speedup:.3} times the baseline's speed; a promotion needs more than \
+             {MIN_PROMOTION_SPEEDUP}"
         ));
     }
     Ok(speedup)

@@ -9,7 +9,7 @@ use domain::api::{
 use domain::candidate::KernelSource;
 use domain::cleaning;
 use domain::id::{CandidateId, RunId};
-use domain::margins::MIN_PROMOTION_SPEEDUP;
+use domain::margins::{MIN_PROMOTION_SPEEDUP, is_promotable};
 use domain::problem::{Problem, Problems};
 use domain::search::{Method, Operator};
 use domain::task::Task;
@@ -349,7 +349,7 @@ impl Engine {
         let summary = self.accepted_of(run, candidate).await?;
         let ordinal = summary.ordinal;
         let speedup = summary.speedup.unwrap_or_default();
-        if speedup <= MIN_PROMOTION_SPEEDUP {
+        if !is_promotable(speedup) {
             return Err(invalid(
                 format!(
                     "#{ordinal} has {speedup:.3} times the baseline's speed, and a promotion needs \

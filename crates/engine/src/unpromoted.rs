@@ -1,6 +1,6 @@
 //! The reason why a run ends without a promotion, as text for its record.
 
-use domain::margins::MIN_PROMOTION_SPEEDUP;
+use domain::margins::{MIN_PROMOTION_SPEEDUP, is_promotable};
 use domain::search::{Entry, EntryState, PromotionProgress, RunSnapshot};
 
 /// Returns the reason why a run that ends now promotes nothing; none if its champion is committed.
@@ -33,16 +33,16 @@ pub(crate) fn why_unpromoted(run: &RunSnapshot<'_>, refused: usize) -> Option<St
 fn too_slow_or_gated(ordinal: usize, entry: &Entry, speedup: f64) -> String {
     let fastest =
         format!("the fastest candidate, #{ordinal}, has {speedup:.3} times the baseline's speed");
-    let is_promotable = matches!(
+    let meets_gates = matches!(
         entry.state,
         EntryState::Accepted {
             promotable: true,
             ..
         }
     );
-    if speedup <= MIN_PROMOTION_SPEEDUP {
+    if !is_promotable(speedup) {
         format!("{fastest}, and a promotion needs more than {MIN_PROMOTION_SPEEDUP}")
-    } else if is_promotable {
+    } else if meets_gates {
         format!("{fastest}, and the run ended before it was confirmed")
     } else {
         format!("{fastest}, and does not meet every gate that the task sets before a promotion")

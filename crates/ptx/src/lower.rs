@@ -1,6 +1,6 @@
-//! Lowers one kernel's tree to flat code. Calls are inlined, and every operand becomes a virtual register of a file.
-//! Every modifier must be known to a handler: an instruction that is not fully understood is unsupported, never
-//! guessed.
+//! Lowers one kernel's tree to flat code. Calls are inlined, except recursive ones and those through a pointer (see
+//! [`subroutine`]), and every operand becomes a virtual register of a file. Every modifier must be known to a handler:
+//! an instruction that is not fully understood is unsupported, never guessed.
 
 mod access;
 mod allocate;
@@ -383,6 +383,9 @@ enum Family {
 }
 
 /// The opcodes of each family. An opcode that is not listed is unsupported.
+///
+/// To add an instruction, add its opcode to a family here and an arm for it to the family's handler, which
+/// [`Lowering::lower_as`] calls.
 const FAMILIES: &[(Family, &str)] = &[
     (
         Family::Arithmetic,

@@ -1,10 +1,11 @@
 //! Race detection in shared memory: shadow cells with the last accesses to each byte, and vector clocks of the warps.
 //!
 //! A block has a clock that advances at each synchronisation. A cell holds its last write, its last reads and its last
-//! atomics as (time, thread). Every warp has a vector clock: for each warp the time before which all accesses of that
-//! warp are ordered before its own (its own entry orders its lanes). A block barrier orders all warps, a warp
-//! synchronisation the lanes of a warp, and a named barrier, an mbarrier or a fence with an atomic the participants. An
-//! access conflicts with the recorded access of another thread if that one's time is not before the clock's entry.
+//! atomics as (time, thread). A warp's vector clock has one time per warp W: accesses of W older than that time
+//! happened before this warp's next access. Its time for itself orders its lanes. A block barrier orders all warps, a
+//! warp synchronisation orders the lanes of a warp, and a named barrier, an mbarrier or a fence with an atomic orders
+//! the participants. An access conflicts with a recorded access of another thread, of warp W, that is not older than
+//! the clock's time for W.
 //!
 //! Most intervals between two barriers only read bytes that an earlier interval wrote. So reads are first kept as
 //! records, one per warp instruction, and reach the cells only if a write to the same lines follows before the next

@@ -54,7 +54,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 use utoipa_axum::routes;
 use worker::evaluate::evidence::store::EvidenceStore;
 
-use access::{Access, Gate, Requirements};
+use access::{Access, AccessState, Requirements};
 use error::ApiError;
 use metrics::Metrics;
 
@@ -132,7 +132,7 @@ pub fn router(app: App) -> Router {
     let (routes, description) = described();
     let description =
         serde_json::to_value(&description).expect("an API description always serialises");
-    let gate = Gate {
+    let access_state = AccessState {
         app: app.clone(),
         requirements: Arc::new(Requirements::of(&description)),
     };
@@ -149,7 +149,10 @@ pub fn router(app: App) -> Router {
     let metrics = app.metrics.clone();
     routes
         .with_state(app)
-        .route_layer(middleware::from_fn_with_state(gate, access::authorize))
+        .route_layer(middleware::from_fn_with_state(
+            access_state,
+            access::authorize,
+        ))
         .route_layer(middleware::from_fn_with_state(
             metrics,
             metrics::measure_request,

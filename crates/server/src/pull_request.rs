@@ -7,7 +7,7 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use domain::cleaning::clean_line;
-use engine::promote::branch::{self, BranchError, WinnerBranch};
+use engine::promote::proposal::{self, BranchError, WinnerBranch};
 use engine::promote::repository::RepositoryError;
 use tokio::process::Command;
 use tokio::time::timeout;
@@ -96,7 +96,7 @@ impl PullRequestError {
 pub async fn read(route: &Route, branch: &str) -> Result<WinnerBranch, PullRequestError> {
     let (route, branch) = (route.clone(), branch.to_owned());
     let reading = tokio::task::spawn_blocking(move || {
-        branch::read(
+        proposal::read(
             &route.repository,
             &branch,
             &route.remote,

@@ -33,7 +33,7 @@ use tracing::{Instrument, info, info_span, warn};
 
 use crate::cancel::Cancellation;
 use crate::evaluate::{EvaluateError, SearchEvaluation};
-use crate::health::HealthRecordFile;
+use crate::health_record::HealthRecordFile;
 use backoff::Backoff;
 use bundles::BundleSender;
 use client::{Client, RequestError};

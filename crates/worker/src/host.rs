@@ -3,9 +3,9 @@
 //! NVIDIA's driver is used where it works. Elsewhere a role process gets the folder of the emulated
 //! driver on its loader path; nothing else differs.
 
-mod checkup;
 mod clocks;
 mod error;
+mod health_check;
 mod isolation;
 mod prescreener;
 mod program;
@@ -23,12 +23,12 @@ use domain::lease::Registration;
 use domain::statistics::Rates;
 
 use crate::cancel::Cancellation;
-use crate::health::HealthRecordFile;
+use crate::health_record::HealthRecordFile;
 use crate::spares::Spares;
 use crate::supervise::Program;
 use crate::toolchain;
 use crate::tools::{self, Tool};
-use checkup::{ProbeError, WorkingDevice, probe};
+use health_check::{ProbeError, WorkingDevice, probe};
 use program::{
     CUDA_NAMES, FAULT_PLAN, check_nvidia_driver, create_driver_folder, find_card,
     find_emulated_driver, loader_path, role_program,

@@ -4,7 +4,7 @@
 //! - [`supervise`] starts, feeds, limits, times and kills one role process.
 //! - [`spares`] keeps role processes that wait for their one job.
 //! - [`host`] finds the compiler and the driver of this machine and starts its role processes.
-//! - [`health`] keeps the device's health record on disk.
+//! - [`health_record`] keeps the device's health record on disk.
 //! - [`evaluate`] takes one candidate through the stages of an evaluation.
 //! - [`experiment`] measures a device and runs the corpus on it.
 //! - [`preflight`] checks the machine's requirements.
@@ -21,7 +21,7 @@ pub mod cancel;
 pub mod evaluate;
 pub mod experiment;
 pub mod fleet;
-pub mod health;
+pub mod health_record;
 pub mod host;
 pub mod preflight;
 mod python;

@@ -34,7 +34,7 @@ use worker::cancel::Cancellation;
 use worker::evaluate::evidence::{FORM, Manifest, Part};
 use worker::evaluate::{EvaluateError, SearchEvaluation};
 use worker::fleet::{Departure, FleetError, Join, Pace, join};
-use worker::health::HealthRecordFile;
+use worker::health_record::HealthRecordFile;
 
 /// The requests that the service received, in order.
 #[derive(Debug, PartialEq)]

@@ -48,7 +48,8 @@ impl TensorData {
 /// Declares [`Distribution`] from one list of its variants and their wire names, so that
 /// [`Distribution::ALL`] and [`Distribution::as_str`] cannot miss one. Code that treats distributions
 /// differently matches them without a wildcard, so that the compiler names what a new one needs: its
-/// values in `tensors::inputs`, and in `worker` the tasks and tensors that it is meant for.
+/// values in `tensors::inputs`, its words in [`Distribution::describe`], its tasks in
+/// [`Distribution::applies`], and its inputs in `DrawTargets` of `worker::evaluate::passes::targets`.
 macro_rules! distributions {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
         /// The distribution of an input's values.

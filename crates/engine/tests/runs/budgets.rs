@@ -9,9 +9,9 @@ use domain::timing::Timing;
 use domain::verdict::Verdict;
 use engine::Clock;
 
-use crate::lab::{Lab, accepted, body, evaluation};
+use crate::lab::{Lab, WHO, accepted, body, evaluation};
 use crate::models::{asking, diligent, later_is_faster, model};
-use crate::steering::{WHO, hint, problem, trials};
+use crate::steering::{hint, problem, trials};
 
 #[tokio::test]
 async fn a_raised_budget_continues_a_run_that_its_limit_ended() {

@@ -20,8 +20,6 @@ use engine::llm::Models;
 use engine::{Clock, Engine, ManualClock, Settings};
 use store::Store;
 
-use crate::steering::WHO;
-
 const TASK: &str = r#"
 name = "fill"
 title = "Fill a vector"
@@ -133,6 +131,9 @@ pub fn rejected(reason: &str) -> Verdict {
         reason: reason.to_owned(),
     }
 }
+
+/// The person who launches and steers runs.
+pub const WHO: &str = "a person";
 
 /// A script: what the device would say of a request.
 pub type Script = fn(&EvaluationRequest) -> Verdict;

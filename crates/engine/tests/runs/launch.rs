@@ -5,8 +5,7 @@ use domain::search::Method;
 use domain::task::Task;
 use engine::{Clock, EngineError};
 
-use crate::lab::{Lab, accepted, body, bundle, kernel, request};
-use crate::steering::WHO;
+use crate::lab::{Lab, WHO, accepted, body, bundle, kernel, request};
 
 async fn refusal(lab: &Lab, asked: RunRequest) -> String {
     match lab.engine.create_run(asked, None, WHO).await {

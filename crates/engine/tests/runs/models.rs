@@ -18,8 +18,7 @@ use futures::future::BoxFuture;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lab::{Lab, Script, accepted, body, kernel, rejected, request, value};
-use crate::steering::WHO;
+use crate::lab::{Lab, Script, WHO, accepted, body, kernel, rejected, request, value};
 
 /// The model's answer to a call.
 pub type Answers = fn(Position) -> Result<String, LlmError>;

@@ -15,10 +15,8 @@ use engine::{Clock, EngineError};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::lab::{Lab, accepted, rejected};
+use crate::lab::{Lab, WHO, accepted, rejected};
 use crate::models::{asking, candidates, diligent, later_is_faster, model, overloaded, story};
-
-pub const WHO: &str = "a person";
 
 pub fn hint(text: &str, prompts: Option<u32>) -> HintRequest {
     HintRequest {

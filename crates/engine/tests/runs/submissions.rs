@@ -5,8 +5,7 @@ use domain::search::{Method, StopReason};
 use domain::verdict::VerdictKind;
 use engine::EngineError;
 
-use crate::lab::{Lab, accepted, honest, kernel, request};
-use crate::steering::WHO;
+use crate::lab::{Lab, WHO, accepted, honest, kernel, request};
 
 fn submission(source: &str) -> Submission {
     Submission {

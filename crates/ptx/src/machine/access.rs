@@ -1,12 +1,12 @@
 //! Loads, stores and atomics of a warp. Each access is checked for bounds, alignment, initialisation and races and its
 //! cost is counted; then the data are moved.
 
-mod beside;
-mod between;
 pub(crate) mod fast_path;
 mod fault;
 mod global;
-mod inside;
+mod global_atomic_races;
+mod global_block_races;
+mod global_warp_races;
 pub(crate) mod load_groups;
 mod shared;
 mod stack;
@@ -15,8 +15,8 @@ mod strength;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
-pub(crate) use between::{Reads, reads as reads_beside_others};
 pub(crate) use fault::{out_of_bounds, outside_global};
+pub(crate) use global_block_races::{Reads, reads as reads_beside_others};
 pub(crate) use shared::outside_access;
 pub(crate) use stack::copy_on_stack;
 

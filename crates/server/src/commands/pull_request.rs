@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context as _, anyhow};
-use engine::promote::branch::WinnerBranch;
+use engine::promote::proposal::WinnerBranch;
 use serde_json::json;
 
 use super::follow::{print, print_json};

@@ -217,9 +217,9 @@ fn declared(operation: &Value) -> Option<Option<Scope>> {
     scope.as_str()?.parse().ok().map(Some)
 }
 
-/// State of the middleware.
+/// State of the middleware [`authorize`].
 #[derive(Clone)]
-pub struct Gate {
+pub struct AccessState {
     /// The service.
     pub app: App,
     /// The scopes of its routes.
@@ -229,12 +229,12 @@ pub struct Gate {
 /// Middleware: lets a request pass whose caller has the scope of the route, and records the changes
 /// that people ask for.
 pub async fn authorize(
-    State(gate): State<Gate>,
+    State(state): State<AccessState>,
     path: MatchedPath,
     mut request: Request,
     next: Next,
 ) -> Result<Response, ApiError> {
-    let Some(needed) = gate.requirements.find(request.method(), path.as_str()) else {
+    let Some(needed) = state.requirements.find(request.method(), path.as_str()) else {
         // Only documented methods have a handler.
         return Err(ApiError::MethodNotAllowed);
     };
@@ -242,7 +242,7 @@ pub async fn authorize(
         return Ok(next.run(request).await);
     };
     // Boxed, so that a request which waits does not hold the memory of these statements.
-    let caller = Box::pin(identify(&gate.app, request.headers())).await?;
+    let caller = Box::pin(identify(&state.app, request.headers())).await?;
     if let Caller::Holder(identity) = &caller
         && !identity.scope.covers(needed)
     {
@@ -267,7 +267,7 @@ pub async fn authorize(
         request: &kind,
         subject: &subject,
     };
-    let (store, now) = (gate.app.engine.store(), gate.app.engine.now());
+    let (store, now) = (state.app.engine.store(), state.app.engine.now());
     let id = Box::pin(store.record_change(&change, now)).await?;
     let response = next.run(request).await;
     let made = response.headers().get(LOCATION);

@@ -1,4 +1,5 @@
-//! Bundles of evidence: workers elsewhere send them, anybody on this machine reads them.
+//! Bundles of evidence: workers on other machines send them, and callers with the scope `viewer` read them. A service
+//! that asks for no tokens lets any program on its machine do both.
 //!
 //! Each file is checked against its digest on arrival. The keys of the inputs stay where the evaluations ran.
 

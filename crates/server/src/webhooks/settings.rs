@@ -12,7 +12,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use domain::api::WebhookKind;
 use domain::causes::with_causes;
-use engine::promote::branch;
+use engine::promote::proposal;
 use reqwest::{Certificate, Client, Url};
 use serde::Deserialize;
 
@@ -361,7 +361,7 @@ fn proposals_of(
     })?;
     let address = match &keys.project {
         Some(address) => address.clone(),
-        None => branch::remote_address(&repository, &keys.remote)
+        None => proposal::remote_address(&repository, &keys.remote)
             .map_err(|error| section.wrong(&with_causes(&error)))?,
     };
     let options = ProjectOptions {

@@ -10,11 +10,11 @@ use super::{Rules, Selection, Shows, Structure, full};
 use crate::search::Operator;
 use crate::search::population::Population;
 
-/// The last written candidates whose share of accepted ones is the validity.
+/// Number of candidates whose accepted ones are counted: the last that models wrote and that have verdicts.
 const WINDOW: usize = 8;
-/// The least number of accepted ones among them that counts as valid.
+/// Least number of accepted candidates among the last [`WINDOW`] at which candidates count as valid.
 const VALID: usize = 4;
-/// Candidates after the best from which on every second is bred.
+/// Number of candidates after the best, without configurations of tunables, from which on every second is bred.
 const STAGNATION: usize = 6;
 
 pub(super) const RULES: Rules = Rules {

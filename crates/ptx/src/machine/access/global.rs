@@ -6,10 +6,11 @@ use super::super::pattern::Shape;
 use super::super::poison::poisoned_bytes;
 use super::super::traffic::MemoryPath;
 use super::super::warp::Warp;
-use super::between::Reads;
+use super::global_block_races::Reads;
 use super::{
-    AccessKind, Offsets, Request, Words, atomic, atomic_poison, beside, between, collect, fault,
-    lanes, load_part, offsets_at, poison_loaded, write_element,
+    AccessKind, Offsets, Request, Words, atomic, atomic_poison, collect, fault,
+    global_atomic_races, global_block_races, lanes, load_part, offsets_at, poison_loaded,
+    write_element,
 };
 use crate::code::{MemSpace, MemoryOp, Reach};
 use crate::report::{Access, FindingKind, Space};
@@ -71,16 +72,16 @@ pub(super) fn access(
     }
     if request.access_kind == AccessKind::Load {
         if op.read_only_path {
-            between::reads_apart(exec, block, warp, request, track, &offsets);
+            global_block_races::reads_apart(exec, block, warp, request, track, &offsets);
         }
         if op.ordered {
             merge_published_clocks(exec, block, warp.index, request);
         }
         if track.notices_reads() && exec.compares_blocks() {
             let reads = Reads::of(exec, request);
-            between::reads(exec, block, warp, reads, track, &offsets);
+            global_block_races::reads(exec, block, warp, reads, track, &offsets);
             let reads = (AccessKind::Load, reads);
-            beside::others(exec, block, warp, reads, track, &offsets, |_, _| true);
+            global_atomic_races::others(exec, block, warp, reads, track, &offsets, |_, _| true);
         }
         for part in 0..op.count {
             load_part(warp, allocation.words(), op, part, &offsets, shape, mask);
@@ -98,14 +99,14 @@ pub(super) fn access(
         if exec.compares_blocks() {
             let writes = (AccessKind::Store, Reads::of(exec, request));
             let changes = |exec: &Exec<'_>, lane| {
-                between::changes(exec, warp, request, track, &offsets, lane)
+                global_block_races::changes(exec, warp, request, track, &offsets, lane)
             };
-            beside::others(exec, block, warp, writes, track, &offsets, changes);
-            between::writes(exec, block, warp, request, track, &offsets);
+            global_atomic_races::others(exec, block, warp, writes, track, &offsets, changes);
+            global_block_races::writes(exec, block, warp, request, track, &offsets);
         }
         if op.ordered {
             signal(exec, block, warp.index, request);
-            between::changes_in_order(exec, request, track, &offsets);
+            global_block_races::changes_in_order(exec, request, track, &offsets);
         }
         exec.waiting.changed = true;
         store(warp, op, track, &offsets, mask, shape);
@@ -116,10 +117,10 @@ pub(super) fn access(
     }
     merge_published_clocks(exec, block, warp.index, request);
     if exec.compares_blocks() {
-        beside::atomics(exec, block, warp, request, track, &offsets);
+        global_atomic_races::atomics(exec, block, warp, request, track, &offsets);
     }
     signal(exec, block, warp.index, request);
-    between::changes_in_order(exec, request, track, &offsets);
+    global_block_races::changes_in_order(exec, request, track, &offsets);
     let bad = lanes(mask)
         .filter(|lane| !allocation.is_valid(offsets[*lane], op.element))
         .fold(0, |bad, lane| bad | 1 << lane);

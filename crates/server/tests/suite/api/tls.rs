@@ -121,7 +121,7 @@ async fn a_worker_joins_over_tls_with_its_token_and_leaves_when_drained() {
         token,
         authority,
         registration: super::service::registration(),
-        health: worker::health::HealthRecordFile::new(folder.path(), "0"),
+        health: worker::health_record::HealthRecordFile::new(folder.path(), "0"),
         data: folder.path().to_owned(),
         pace: worker::fleet::Pace::default(),
         idle_limit: None,

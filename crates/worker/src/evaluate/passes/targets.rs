@@ -5,14 +5,15 @@ use domain::task::{Role, Task, Tensor, Values};
 
 /// The inputs that a distribution concerns in one draw, where it concerns one input at a time.
 pub(super) struct DrawTargets<'a> {
-    linear: &'a [String],
-    /// Of the inputs that the function is not linear in.
-    sensitive: Option<&'a str>,
-    /// Of those that it is linear in.
-    struck: Option<&'a str>,
-    /// Of those whose NaN and infinities it passes on.
+    /// All inputs that the function is linear in.
+    all_linear: &'a [String],
+    /// This draw's input of those that the function is not linear in.
+    nonlinear: Option<&'a str>,
+    /// This draw's input of those that the function is linear in.
+    linear: Option<&'a str>,
+    /// This draw's input of those whose NaN and infinities the function passes on.
     special: Option<&'a str>,
-    /// Of all.
+    /// This draw's input of all inputs.
     any: Option<&'a str>,
 }
 
@@ -30,15 +31,15 @@ impl<'a> DrawTargets<'a> {
             .collect::<Vec<_>>();
         let texts = |names: &'a [String]| names.iter().map(String::as_str).collect::<Vec<_>>();
         let linear = texts(&contract.linear_in);
-        let sensitive = inputs
+        let nonlinear = inputs
             .iter()
             .copied()
             .filter(|name| !linear.contains(name))
             .collect::<Vec<_>>();
         Self {
-            linear: &contract.linear_in,
-            sensitive: chosen(&sensitive, draw),
-            struck: chosen(&linear, draw),
+            all_linear: &contract.linear_in,
+            nonlinear: chosen(&nonlinear, draw),
+            linear: chosen(&linear, draw),
             special: chosen(&texts(&contract.specials_in), draw),
             any: chosen(&inputs, draw),
         }
@@ -64,11 +65,11 @@ impl<'a> DrawTargets<'a> {
         let concerned = match distribution {
             Distribution::Normal => false,
             Distribution::Large | Distribution::HeavyTail => {
-                self.linear.contains(&tensor.name) || self.sensitive == name
+                self.all_linear.contains(&tensor.name) || self.nonlinear == name
             }
-            Distribution::Huge | Distribution::Impulse => self.struck == name,
+            Distribution::Huge | Distribution::Impulse => self.linear == name,
             Distribution::Specials => self.special == name,
-            Distribution::Shifted => self.sensitive == name,
+            Distribution::Shifted => self.nonlinear == name,
             Distribution::Cancellation if self.any != name => return Distribution::Ties,
             Distribution::Cancellation
             | Distribution::Uniform

@@ -49,10 +49,10 @@ impl Host {
         cancellation: &Cancellation,
     ) -> Result<(), HostError> {
         self.ensure_not_quarantined()?;
-        let (poison, due) = self
+        let (is_quarantined, due) = self
             .health
             .change(|record| (record.is_quarantined(candidate), record.is_due()));
-        if poison {
+        if is_quarantined {
             return Err(HostError::QuarantinedCandidate {
                 candidate: candidate.short(),
             });

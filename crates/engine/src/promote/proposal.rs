@@ -1,4 +1,6 @@
-//! A winner's branch as a title and a text for people who review it on the host of a repository.
+//! Describes a winner's branch, as a title and a text, for a pull request.
+//!
+//! This module only reads the branch; `repository` writes it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

@@ -1,4 +1,4 @@
-//! Atomics, and other accesses to the same words of device memory, with nothing that orders them.
+//! Races in device memory between an atomic and any other access to the same word.
 //!
 //! A word remembers its last atomic, with block, time and thread. Loads, stores and later atomics are compared with it. A
 //! plain read that decides something, or whose value an atomic checks, is not compared, because what it returned is
@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
-use super::between::{self, Reads, conflicts, conflicts_with_read, meets, races, words};
-use super::inside::{self, Other};
+use super::global_block_races::{self, Reads, conflicts, conflicts_with_read, meets, races, words};
+use super::global_warp_races::{self, Other};
 use super::strength::{Pair, pair};
 use super::{AccessKind, Offsets, Request, lanes};
 use crate::sync::{Accessor, Mark, Moment};
@@ -196,10 +196,10 @@ fn report(
     let place = (track, offsets[lane], bytes);
     match racing {
         Racing::OfBlock(other) => {
-            inside::race(exec, block, warp, (access_kind, pc, lane), place, other);
+            global_warp_races::race(exec, block, warp, (access_kind, pc, lane), place, other);
         }
         Racing::OfAnother(mark, wrote) => {
-            between::race(
+            global_block_races::race(
                 exec,
                 block,
                 warp,

@@ -1,4 +1,4 @@
-//! Accesses of different blocks to the same device memory, with nothing that orders them.
+//! Races in device memory between different blocks.
 
 use std::sync::atomic::{
     AtomicU64,
@@ -10,7 +10,7 @@ use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
 use super::global::access_at;
-use super::inside;
+use super::global_warp_races;
 use super::strength::{self, Pair, pair};
 use super::{AccessKind, Offsets, Request, holds_stored_values, lanes};
 use crate::check::{buffer_name, position_text};
@@ -146,7 +146,7 @@ pub(crate) fn reads(
         }
     }
     if track.reads_matter && !polls {
-        inside::reads(exec, block, warp, (pc, mask, bytes), track, offsets);
+        global_warp_races::reads(exec, block, warp, (pc, mask, bytes), track, offsets);
     }
     let Some(writers) = track.writers.get() else {
         return;
@@ -207,7 +207,7 @@ pub(super) fn writes(
 ) {
     let writers = track.writers();
     let bytes = exec.launch.program.memory[request.x].bytes();
-    inside::writes(exec, block, warp, request, track, offsets);
+    global_warp_races::writes(exec, block, warp, request, track, offsets);
     let mine = Mark::new(block.index, block.order.note_access(), request.pc, 0);
     let parallel = exec.launch.parallel;
     let mut found = None;

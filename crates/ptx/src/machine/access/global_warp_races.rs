@@ -1,4 +1,4 @@
-//! Accesses of different warps of one block to the same device memory, with nothing that orders them.
+//! Races in device memory between different warps of one block.
 //!
 //! A word remembers one write and one read in the block that runs, each with its time and its thread. Lanes of one warp are
 //! not compared.
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use super::super::block::Shared;
 use super::super::exec::{Exec, Track};
 use super::super::warp::Warp;
-use super::between::{changes, races, words};
 use super::global::access_at;
+use super::global_block_races::{changes, races, words};
 use super::{AccessKind, Offsets, Request, lanes};
 use crate::check::{buffer_name, position_text};
 use crate::report::{FindingKind, Party};
