@@ -365,12 +365,39 @@ pub struct Mismatch {
     /// The relative L2 error that is allowed.
     pub allowed_l2: f64,
     /// The element that is furthest off.
-    pub worst: Option<WorstElement>,
+    pub worst: Option<WrongElement>,
+    /// Where the wrong elements are; none in older records, and where no single element is too far off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wrong: Option<WrongElements>,
 }
 
-/// The element of an output that is furthest from the reference.
+/// The elements of an output that are wrong.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
-pub struct WorstElement {
+pub struct WrongElements {
+    /// Their number.
+    pub count: u64,
+    /// The number of all elements.
+    pub elements: u64,
+    /// The part of each axis that has some, outermost first; none where it is the whole axis.
+    pub spans: Vec<Option<AxisSpan>>,
+    /// The first of them in the order of memory, at most four.
+    pub first: Vec<WrongElement>,
+}
+
+/// Indices along one axis: from the first to the last, in steps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct AxisSpan {
+    /// The first.
+    pub from: u64,
+    /// The last.
+    pub to: u64,
+    /// The step; 1 if neighbours are among them.
+    pub step: u64,
+}
+
+/// An element of an output that is not what the reference has.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct WrongElement {
     /// Index along each axis.
     pub index: Vec<u64>,
     /// The candidate's value, as text, so that NaN and infinities survive JSON.
@@ -563,6 +590,30 @@ impl fmt::Display for Verdict {
     }
 }
 
+impl fmt::Display for WrongElements {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let are = if self.count == 1 { "is" } else { "are" };
+        write!(
+            f,
+            "{} of {} elements {are} wrong",
+            self.count, self.elements
+        )?;
+        let spans = self.spans.iter().enumerate();
+        let mut spans = spans.filter_map(|(axis, span)| Some((axis, (*span)?)));
+        spans.try_for_each(|(axis, span)| write!(f, ", on axis {axis} {span}"))
+    }
+}
+
+impl fmt::Display for AxisSpan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.step {
+            _ if self.from == self.to => write!(f, "at {}", self.from),
+            1 => write!(f, "from {} to {}", self.from, self.to),
+            step => write!(f, "from {} to {} in steps of {step}", self.from, self.to),
+        }
+    }
+}
+
 impl fmt::Display for Mismatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
@@ -583,7 +634,10 @@ impl fmt::Display for Mismatch {
                 self.tensor, worst.found, worst.expected
             )?;
         }
-        Ok(())
+        match &self.wrong {
+            Some(wrong) => write!(f, "; {wrong}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -6,7 +6,9 @@
 use domain::dtype::Dtype;
 use domain::role::OutputComparison;
 use domain::task::Tolerance;
-use domain::verdict::WorstElement;
+use domain::verdict::{WrongElement, WrongElements};
+
+use crate::wrong::WrongPlaces;
 
 /// One output tensor and its reference.
 #[derive(Debug, Clone, Copy)]
@@ -67,6 +69,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
     let mut uncancelled = output.scale.map(|_| Norms::default());
     let mut worst: Option<(ElementError, usize)> = None;
     let (mut special_mismatches, mut beyond_bound) = (0, 0);
+    let mut wrong = WrongPlaces::new(output.extents);
     for (index, (&found, &expected)) in found.iter().zip(reference).enumerate() {
         let scale = output.scale.map_or_else(
             || expected.abs().max(root_mean_square),
@@ -86,6 +89,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             ElementComparison::SpecialAsExpected => continue,
             ElementComparison::SpecialMismatch => {
                 special_mismatches += 1;
+                wrong.add(index);
                 ElementError::Special
             }
             ElementComparison::Finite { error } => {
@@ -104,6 +108,7 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
                 let inside = error <= bound && bound.is_finite();
                 if error != 0.0 && !inside {
                     beyond_bound += 1;
+                    wrong.add(index);
                 }
                 ElementError::Ratio(ratio)
             }
@@ -116,6 +121,11 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
         }
     }
 
+    let element = |index: usize| WrongElement {
+        index: coordinates(index as u64, output.extents),
+        found: format_value(found[index]),
+        expected: format_value(reference[index]),
+    };
     OutputComparison {
         id: output.execution,
         tensor: output.tensor.to_owned(),
@@ -128,10 +138,12 @@ pub fn compare(output: &Output<'_>, tolerance: &Tolerance) -> OutputComparison {
             Some((ElementError::Ratio(ratio), _)) if ratio.is_finite() => Some(ratio),
             _ => None,
         },
-        worst: worst.map(|(_, index)| WorstElement {
-            index: coordinates(index as u64, output.extents),
-            found: format_value(found[index]),
-            expected: format_value(reference[index]),
+        worst: worst.map(|(_, index)| element(index)),
+        wrong: (wrong.count > 0).then(|| WrongElements {
+            count: wrong.count,
+            elements: found.len() as u64,
+            spans: wrong.spans(),
+            first: wrong.first.iter().copied().map(element).collect(),
         }),
         special_mismatches,
         beyond_bound,

@@ -6,3 +6,4 @@
 pub mod answer;
 pub mod compare;
 pub mod inputs;
+mod wrong;

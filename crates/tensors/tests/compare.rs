@@ -4,6 +4,7 @@ use domain::digest::Digest;
 use domain::dtype::Dtype;
 use domain::role::{Distribution, Key, OutputComparison, TensorData};
 use domain::task::{Role, Tolerance, ToleranceClass};
+use domain::verdict::WrongElements;
 use half::f16;
 use proptest::prelude::*;
 use tensors::compare::{Output, compare};
@@ -404,4 +405,55 @@ fn a_lost_large_term_among_small_ones_is_detected() {
     };
     let found = terms.iter().map(without_largest).collect::<Vec<_>>();
     assert_eq!(row_sums(&found, &terms, true).beyond_bound, 16);
+}
+
+/// The wrong elements of an output of 4 rows and 8 columns, in words and by their first indices.
+fn wrong_places(wrong: impl Fn(usize, usize) -> bool) -> Option<(String, Vec<Vec<u64>>)> {
+    let reference = [1.0; 32];
+    let found = std::array::from_fn::<_, 32, _>(|at| if wrong(at / 8, at % 8) { 2.0 } else { 1.0 });
+    let compared = compare(
+        &Output {
+            execution: 0,
+            tensor: "o",
+            dtype: Dtype::F32,
+            extents: &[4, 8],
+            found: &found,
+            reference: &reference,
+            scale: None,
+            terms: 1.0,
+            exact: false,
+            mixed_magnitudes: false,
+        },
+        &tolerance(),
+    );
+    let first = |wrong: &WrongElements| {
+        let first = wrong.first.iter();
+        first.map(|element| element.index.clone()).collect()
+    };
+    compared
+        .wrong
+        .map(|wrong| (wrong.to_string(), first(&wrong)))
+}
+
+#[test]
+fn wrong_elements_are_counted_and_placed() {
+    let place = |row, column| vec![row, column];
+    assert_eq!(wrong_places(|_, _| false), None);
+    let (words, first) = wrong_places(|_, _| true).expect("all are wrong");
+    assert_eq!(words, "32 of 32 elements are wrong");
+    assert_eq!(first, [place(0, 0), place(0, 1), place(0, 2), place(0, 3)]);
+    let (words, first) = wrong_places(|row, column| (row, column) == (2, 5)).expect("one is wrong");
+    assert_eq!(
+        words,
+        "1 of 32 elements is wrong, on axis 0 at 2, on axis 1 at 5"
+    );
+    assert_eq!(first, [place(2, 5)]);
+    let (words, first) = wrong_places(|_, column| column >= 6).expect("a tail is wrong");
+    assert_eq!(words, "8 of 32 elements are wrong, on axis 1 from 6 to 7");
+    assert_eq!(first[..3], [place(0, 6), place(0, 7), place(1, 6)]);
+    let (words, _) =
+        wrong_places(|row, column| row > 0 && column % 4 == 3).expect("every fourth is wrong");
+    let expected =
+        "6 of 32 elements are wrong, on axis 0 from 1 to 3, on axis 1 from 3 to 7 in steps of 4";
+    assert_eq!(words, expected);
 }

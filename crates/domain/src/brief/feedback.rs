@@ -14,7 +14,7 @@ use crate::finding::Finding;
 use crate::problem::Problem;
 use crate::task::Enforce;
 use crate::verdict::{
-    Acceptance, Access, Diagnostic, Mismatch, Outcome, Severity, Verdict, VerdictKind,
+    Acceptance, Access, Diagnostic, Mismatch, Outcome, Severity, Verdict, VerdictKind, WrongElement,
 };
 
 /// The most messages of the compiler in a prompt.
@@ -401,23 +401,31 @@ impl FeedbackWriter<'_> {
     }
 }
 
-/// The element with the largest error. The error itself stays secret, because it would show how much
-/// of the tolerance is left.
+/// The wrong elements: the one with the largest error, the first ones, and the parts of the tensor that have some. The
+/// error itself stays secret, because it would show how much of the tolerance is left.
 fn wrong(mismatch: &Mismatch) -> Vec<String> {
     let (case, tensor) = (
         cleaning::clean_line(&mismatch.case, 60),
         cleaning::clean_line(&mismatch.tensor, 64),
     );
     let inputs = cleaning::clean_line(&mismatch.distribution, 40);
-    let mut lines = vec![format!("{tensor} on case {case}, {inputs} inputs")];
-    if let Some(worst) = &mismatch.worst {
-        let index: Vec<_> = worst.index.iter().map(u64::to_string).collect();
-        lines.push(format!(
+    let element = |wrong: &WrongElement| {
+        let index: Vec<_> = wrong.index.iter().map(u64::to_string).collect();
+        format!(
             "{tensor}[{}] is {}, expected {}",
             index.join(", "),
-            cleaning::clean_line(&worst.found, 40),
-            cleaning::clean_line(&worst.expected, 40)
-        ));
+            cleaning::clean_line(&wrong.found, 40),
+            cleaning::clean_line(&wrong.expected, 40)
+        )
+    };
+    let mut lines = vec![format!("{tensor} on case {case}, {inputs} inputs")];
+    if let Some(wrong) = &mismatch.wrong {
+        let first = wrong.first.iter().map(element).collect::<Vec<_>>();
+        lines.push(format!("{wrong}; the first: {}", first.join("; ")));
+    }
+    if let Some(worst) = &mismatch.worst {
+        let furthest = mismatch.wrong.as_ref().map_or("", |_| "furthest off: ");
+        lines.push(format!("{furthest}{}", element(worst)));
     }
     lines
 }

@@ -5,7 +5,7 @@ use crate::finding::{Finding, FindingKind};
 use crate::plan::{ResolvedPlan, ResolvedStep};
 use crate::role::{DeviceFault, Distribution, ExecutionFacts, TensorData, UnwrittenOutput};
 use crate::task::{Role, Tolerance};
-use crate::verdict::{Access, Mismatch, Verdict, WorstElement};
+use crate::verdict::{Access, Mismatch, Verdict, WrongElement};
 
 /// The context of the execution that is judged.
 #[derive(Debug, Clone, Copy)]
@@ -441,11 +441,12 @@ fn verdict_of_unwritten_output(
         reason: format!("{} elements were never written", unwritten.elements),
         relative_l2: None,
         allowed_l2: subject.tolerance.relative_l2,
-        worst: Some(WorstElement {
+        worst: Some(WrongElement {
             index: unravel_index(unwritten.first, extents),
             found: "not written".to_owned(),
             expected: "a value".to_owned(),
         }),
+        wrong: None,
     })
 }
 

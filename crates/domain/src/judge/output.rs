@@ -3,7 +3,7 @@
 use super::execution::unravel_index;
 use crate::role::{Distribution, OutputComparison, TensorData};
 use crate::task::{TensorPart, Tolerance, ToleranceClass};
-use crate::verdict::{Mismatch, Verdict, WorstElement};
+use crate::verdict::{Mismatch, Verdict, WrongElement};
 
 /// The factor by which the relative L2 error of arithmetic in a lower precision may exceed the limit.
 /// The limits lie at the geometric mean of honest kernels and kernels of the next lower precision,
@@ -130,6 +130,7 @@ fn mismatch(compared: &ComparedOutput<'_>, tolerance: &Tolerance) -> Mismatch {
         relative_l2: facts.relative_l2,
         allowed_l2: tolerance.relative_l2,
         worst: facts.worst.clone(),
+        wrong: facts.wrong.clone(),
     }
 }
 
@@ -189,11 +190,12 @@ pub fn judge_dependence(
         ),
         relative_l2: None,
         allowed_l2: tolerance.relative_l2,
-        worst: Some(WorstElement {
+        worst: Some(WrongElement {
             index: first,
             found: "another value".to_owned(),
             expected: "the same as before".to_owned(),
         }),
+        wrong: None,
     }))
 }
 

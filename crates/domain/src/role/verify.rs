@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Image, KernelResources, TensorData};
 use crate::plan::ResolvedPlan;
 use crate::task::Tolerance;
-use crate::verdict::WorstElement;
+use crate::verdict::{WrongElement, WrongElements};
 
 /// Compares saved outputs with the f64 reference. Runs no candidate code.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -74,7 +74,10 @@ pub struct OutputComparison {
     /// where it has no finite value.
     pub worst_ratio: Option<f64>,
     /// The element furthest off.
-    pub worst: Option<WorstElement>,
+    pub worst: Option<WrongElement>,
+    /// The elements beyond their bound and those whose NaN or infinity does not match; none if there are none.
+    #[serde(default)]
+    pub wrong: Option<WrongElements>,
     /// Elements whose NaN or infinity does not match the reference's.
     pub special_mismatches: u64,
     /// Elements beyond their bound.

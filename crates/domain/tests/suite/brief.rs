@@ -17,7 +17,9 @@ use domain::role::{Distribution, KernelResources, LaunchFacts};
 use domain::statistics::{Bound, Floor};
 use domain::task::{Enforce, GateSubject};
 use domain::timing::{CacheState, MeasuredTime, ModelledLaunch, ModelledTime, Timing};
-use domain::verdict::{Acceptance, Comparison, Mismatch, Outcome, Verdict, WorstElement};
+use domain::verdict::{
+    Acceptance, AxisSpan, Comparison, Mismatch, Outcome, Verdict, WrongElement, WrongElements,
+};
 
 const SOURCE: &str = "line one\nx[i] = y[i + 1];\n__syncthreads();\n";
 
@@ -118,10 +120,37 @@ fn mismatch() -> Mismatch {
                 .to_owned(),
         relative_l2: Some(5.31e-4),
         allowed_l2: 5e-4,
-        worst: Some(WorstElement {
+        worst: Some(WrongElement {
             index: vec![0, 2, 126, 63],
             found: "0.25".to_owned(),
             expected: "0.5".to_owned(),
+        }),
+        wrong: Some(WrongElements {
+            count: 48,
+            elements: 65536,
+            spans: vec![
+                None,
+                Some(AxisSpan {
+                    from: 2,
+                    to: 2,
+                    step: 1,
+                }),
+                Some(AxisSpan {
+                    from: 124,
+                    to: 126,
+                    step: 1,
+                }),
+                Some(AxisSpan {
+                    from: 3,
+                    to: 63,
+                    step: 4,
+                }),
+            ],
+            first: vec![WrongElement {
+                index: vec![0, 2, 124, 3],
+                found: "1".to_owned(),
+                expected: "2".to_owned(),
+            }],
         }),
     }
 }

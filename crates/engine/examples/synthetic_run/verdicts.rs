@@ -2,7 +2,7 @@
 
 use domain::evaluation::EvaluationRequest;
 use domain::finding::{Finding, FindingKind, OtherParty};
-use domain::verdict::{Access, Diagnostic, Mismatch, Severity, Verdict, WorstElement};
+use domain::verdict::{Access, Diagnostic, Mismatch, Severity, Verdict, WrongElement};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
@@ -42,11 +42,12 @@ pub fn verdict(request: &EvaluationRequest) -> Verdict {
             reason: "synthetic: the relative error exceeds the tolerance".to_owned(),
             relative_l2: Some(0.31),
             allowed_l2: 1e-6,
-            worst: Some(WorstElement {
+            worst: Some(WrongElement {
                 index: vec![u64::from(number % 8)],
                 found: "0.5".to_owned(),
                 expected: "3".to_owned(),
             }),
+            wrong: None,
         }),
         79..85 => Verdict::DataRace {
             finding: Finding {

@@ -53,7 +53,9 @@ fn a_wrong_element_is_named_and_the_slack_is_not() {
             told.details,
             [
                 "o on case odd, heavy_tail inputs",
-                "o[0, 2, 126, 63] is 0.25, expected 0.5",
+                "48 of 65536 elements are wrong, on axis 1 at 2, on axis 2 from 124 to 126, on axis 3 from 3 to \
+                 63 in steps of 4; the first: o[0, 2, 124, 3] is 1, expected 2",
+                "furthest off: o[0, 2, 126, 63] is 0.25, expected 0.5",
             ]
         );
         let all = serde_json::to_string(&told).expect("it is kept as JSON");

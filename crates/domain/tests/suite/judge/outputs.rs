@@ -13,6 +13,7 @@ fn close() -> OutputComparison {
         relative_l2: Some(2e-4),
         worst_ratio: Some(0.5),
         worst: None,
+        wrong: None,
         special_mismatches: 0,
         beyond_bound: 0,
         elements: 30,

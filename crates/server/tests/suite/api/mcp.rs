@@ -7,7 +7,7 @@ use domain::api::CandidateDetail;
 use domain::id::{CandidateId, RunId};
 use domain::lease::{Lease, Report, ReportOutcome};
 use domain::seeds::SeedFamily;
-use domain::verdict::{Mismatch, Verdict, WorstElement};
+use domain::verdict::{Mismatch, Verdict, WrongElement};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use server::client::Client;
@@ -122,11 +122,12 @@ fn incorrect() -> Verdict {
         reason: "the relative error 0.123456 is above 0.000777".to_owned(),
         relative_l2: Some(0.123_456),
         allowed_l2: 0.000_777,
-        worst: Some(WorstElement {
+        worst: Some(WrongElement {
             index: vec![17],
             found: "3".to_owned(),
             expected: "6".to_owned(),
         }),
+        wrong: None,
     })
 }
 

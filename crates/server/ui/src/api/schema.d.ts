@@ -1353,6 +1353,24 @@ export interface components {
             ratio: number;
             timing?: components["schemas"]["Timing"] | null;
         };
+        /** @description Indices along one axis: from the first to the last, in steps. */
+        AxisSpan: {
+            /**
+             * Format: int64
+             * @description The first.
+             */
+            from: number;
+            /**
+             * Format: int64
+             * @description The step; 1 if neighbours are among them.
+             */
+            step: number;
+            /**
+             * Format: int64
+             * @description The last.
+             */
+            to: number;
+        };
         /** @description A candidate to ban, or an idea that prompts tell to avoid. One of both. */
         BanRequest: {
             /** @default null */
@@ -3594,7 +3612,8 @@ export interface components {
             relative_l2?: number | null;
             /** @description The output tensor. */
             tensor: string;
-            worst?: components["schemas"]["WorstElement"] | null;
+            worst?: components["schemas"]["WrongElement"] | null;
+            wrong?: components["schemas"]["WrongElements"] | null;
         };
         /** @description A model that a run asks. */
         ModelChoice: {
@@ -5358,14 +5377,31 @@ export interface components {
             /** @description Its compiler. */
             toolchain: string;
         };
-        /** @description The element of an output that is furthest from the reference. */
-        WorstElement: {
+        /** @description An element of an output that is not what the reference has. */
+        WrongElement: {
             /** @description The reference's value, as text. */
             expected: string;
             /** @description The candidate's value, as text, so that NaN and infinities survive JSON. */
             found: string;
             /** @description Index along each axis. */
             index: number[];
+        };
+        /** @description The elements of an output that are wrong. */
+        WrongElements: {
+            /**
+             * Format: int64
+             * @description Their number.
+             */
+            count: number;
+            /**
+             * Format: int64
+             * @description The number of all elements.
+             */
+            elements: number;
+            /** @description The first of them in the order of memory, at most four. */
+            first: components["schemas"]["WrongElement"][];
+            /** @description The part of each axis that has some, outermost first; none where it is the whole axis. */
+            spans: (components["schemas"]["AxisSpan"] | null)[];
         };
     };
     responses: never;
