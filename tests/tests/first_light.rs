@@ -156,6 +156,23 @@ async fn an_attention_run_ends_on_a_branch_with_its_evidence() -> Result<()> {
             .confirmation
             .is_some_and(|confirmation| confirmation.verdict.acceptance().is_some())
     );
+
+    // The next run of its kind is estimated from it.
+    let server = lab.address()?;
+    let estimate = ["run", "attention-f16", "--estimate", "--server", &server];
+    let estimated = lab::kernelwright(&estimate)?;
+    ensure!(estimated.status.success(), "{}", estimated.stderr);
+    let words = "45 trials of attention-f16 by playbook, by 1 ended run; the middle half took:";
+    ensure!(estimated.stdout.starts_with(words), "{}", estimated.stdout);
+    let words = "calls           0 to 0, median 0";
+    ensure!(estimated.stdout.contains(words), "{}", estimated.stdout);
+    let another = [&estimate[..], &["--method", "sweep"]].concat();
+    let unknown = lab::kernelwright(&another)?;
+    ensure!(
+        unknown.stdout.contains("nothing is estimated"),
+        "{}",
+        unknown.stdout
+    );
     Ok(())
 }
 

@@ -11,9 +11,9 @@ use std::time::Duration;
 use axum::body::Bytes;
 use domain::api::{
     Brief, CandidateDetail, CandidatePage, CandidateRequest, CandidateSummary, DeviceMonth,
-    FleetHealth, ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunPage, RunPreview,
-    RunRequest, RunStateName, RunView, SteeringEntry, Submission, TagsRequest, TaskVersion,
-    TaskView, WebhookDelivery, WorkerView,
+    FleetHealth, ForkRequest, Health, Lineage, ProblemDocument, PromotionView, RunEstimate,
+    RunPage, RunPreview, RunRequest, RunStateName, RunView, SteeringEntry, Submission, TagsRequest,
+    TaskVersion, TaskView, WebhookDelivery, WorkerView,
 };
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId, WorkerId};
@@ -289,6 +289,15 @@ impl Client {
     pub async fn preview(&self, request: &RunRequest) -> Result<RunPreview, ClientError> {
         let request = self.http.post(self.url("runs/preview")).json(request);
         self.send(request, "preview the run").await
+    }
+
+    /// Estimates what a run will take from earlier runs like it, without creating it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub async fn estimate(&self, request: &RunRequest) -> Result<RunEstimate, ClientError> {
+        let request = self.http.post(self.url("runs/estimate")).json(request);
+        self.send(request, "estimate the run").await
     }
 
     /// A run's calls as a recording.

@@ -114,6 +114,10 @@ pub struct RunArgs {
     /// Id of an earlier run whose lessons prompts show, too. May be repeated.
     #[arg(long = "lessons-of", value_name = "RUN")]
     pub lessons_of: Vec<RunId>,
+    /// Print what the run will take by this service's ended runs of the same task, method and models, and start
+    /// nothing.
+    #[arg(long, conflicts_with_all = ["follow", "preview"])]
+    pub estimate: bool,
     /// Tag by which people find the run again, of 1 to 40 letters, digits or `-_./:`. May be repeated, up to
     /// 10 times.
     #[arg(long = "tag", value_name = "TAG")]

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::Context;
-use domain::api::{PromotionState, PromotionTarget, RunRequest, RunView};
+use domain::api::{Estimated, PromotionState, PromotionTarget, RunRequest, RunView};
 use domain::search::Budget;
 use domain::task::Task;
 use uuid::Uuid;
@@ -14,7 +14,7 @@ use crate::bundle::{self, BundleError};
 use crate::cli::{LessonsArgs, RunArgs};
 use crate::client::Client;
 use crate::outcome::{Ending, Failure, Outcome};
-use crate::terminal::plain;
+use crate::terminal::{counted, plain};
 
 pub(super) async fn run(args: RunArgs) -> Ending {
     let start = start(&args)?;
@@ -42,6 +42,9 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         lessons: read_lessons(&client, &args).await?,
         tags: args.tags.clone(),
     };
+    if args.estimate {
+        return estimate(&client, &request, args.json).await;
+    }
     if args.asking.preview {
         return preview(&client, &request, args.json).await;
     }
@@ -109,6 +112,49 @@ async fn read_lessons(client: &Client, args: &RunArgs) -> Result<String, Failure
         parts.push(text);
     }
     Ok(parts.join("\n"))
+}
+
+/// Shows what a run will take by ended runs like it, without starting it.
+async fn estimate(client: &Client, request: &RunRequest, json: bool) -> Ending {
+    let found = client.estimate(request).await?;
+    if json {
+        print_json(&found)?;
+        return Ok(Outcome::Accepted);
+    }
+    let (task, method) = (plain(&request.task), request.method.as_str());
+    let with = if request.models.is_empty() {
+        ""
+    } else {
+        " with these models"
+    };
+    if found.past_runs == 0 {
+        print(&format!(
+            "no ended run of {task} by {method}{with} is stored here, so that nothing is estimated\n"
+        ))?;
+        return Ok(Outcome::Accepted);
+    }
+    let mut text = format!(
+        "{} trials of {task} by {method}{with}, by {}; the middle half took:\n",
+        found.trials,
+        counted(u64::from(found.past_runs), "ended run", "ended runs"),
+    );
+    for (name, quantity, digits) in [
+        ("calls", found.calls, 0),
+        ("tokens", found.tokens, 0),
+        ("dollars", found.dollars, 2),
+        ("minutes", found.minutes, 1),
+        ("device seconds", found.device_seconds, 0),
+    ] {
+        let line = quantity.map_or_else(
+            || "unknown".to_owned(),
+            |Estimated { low, median, high }| {
+                format!("{low:.digits$} to {high:.digits$}, median {median:.digits$}")
+            },
+        );
+        text.push_str(&format!("{name:<15} {line}\n"));
+    }
+    print(&text)?;
+    Ok(Outcome::Accepted)
 }
 
 /// Shows the first prompt of a run and its estimated cost, without starting it.
