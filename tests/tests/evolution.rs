@@ -42,9 +42,10 @@ impl Author {
 
     fn answer(&self, asked: &Request) -> Answer {
         // Without a seed, equal prompts differ by the number of earlier ones.
-        let seed = asked.body["seed"].as_u64();
+        let settings = &asked.body["generationConfig"];
+        let seed = asked.body["seed"].as_u64().or(settings["seed"].as_u64());
         let number = seed.unwrap_or_else(|| u64::from(asked.repeat) + asked.last().len() as u64);
-        let turns = asked.body["messages"].as_array().map_or(0, Vec::len);
+        let turns = asked.messages().count();
         let usage = Usage {
             input: 1_000 + number % 100,
             output: 500,
@@ -148,7 +149,11 @@ fn of(all: &[CandidateSummary], operator: &Operator) -> usize {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
     let bundle = lab::small_softmax()?;
-    for (dialect, trials, crossovers) in [(Dialect::OpenAi, 13, 4), (Dialect::Anthropic, 7, 2)] {
+    for (dialect, trials, crossovers) in [
+        (Dialect::OpenAi, 13, 4),
+        (Dialect::Anthropic, 7, 2),
+        (Dialect::Gemini, 7, 2),
+    ] {
         let server = author().await?;
         let lab = lab(&server.entry("author", dialect, PRICE)).await?;
         let run = lab.launch(&bundle, &request(Method::Full, trials)).await?;
@@ -179,6 +184,30 @@ async fn a_run_with_each_protocol_commits_a_winner() -> Result<()> {
             }
         }
     }
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_model_is_a_local_program_commits_a_winner() -> Result<()> {
+    let bundle = lab::small_softmax()?;
+    let steps = bundle.files.iter();
+    let mut steps = steps.filter(|(path, _)| path.starts_with("playbook/"));
+    let (_, step) = steps.next_back().context("a step")?;
+    let folder = tempfile::tempdir()?;
+    let reply = folder.path().join("reply");
+    std::fs::write(
+        &reply,
+        format!("Thought: shown before.\n\n```cuda\n{step}```\n"),
+    )?;
+    let script = format!("grep -q softmax && cat {}", text(&reply)?);
+    let entry =
+        format!("[models.author]\napi = \"command\"\nprogram = [\"sh\", \"-c\", \"{script}\"]\n");
+    let lab = lab(&entry).await?;
+    let run = lab.launch(&bundle, &request(Method::BestOf, 1)).await?;
+    let run = lab.finished(run.id).await?;
+    let story = candidate_lines(&lab, run.id).await?;
+    ensure!(run.promotion.is_some(), "{}: {story:#?}", run.state);
+    assert_eq!(run.spend.unpriced_calls, 1);
     Ok(())
 }
 
