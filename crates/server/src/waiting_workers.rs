@@ -14,6 +14,7 @@ use domain::id::WorkerId;
 use engine::Engine;
 use store::{COUNT_INTERVAL, StoreError, WaitingJobs};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -69,19 +70,19 @@ pub struct WaitingRequest<'a> {
 }
 
 impl WaitingWorkers {
-    /// Starts the task, which ends when `closing` is cancelled.
-    pub fn start(engine: Engine, closing: CancellationToken) -> Self {
+    /// Starts the task, which ends when `closing` is cancelled and the workers are recorded as having left.
+    pub fn start(engine: Engine, closing: CancellationToken) -> (Self, JoinHandle<()>) {
         let waiting = Self {
             engine,
             state: Arc::default(),
             again: Arc::default(),
         };
         let serving = waiting.clone();
-        tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             closing.run_until_cancelled(serving.serve()).await;
             serving.record_all_as_left().await;
         });
-        waiting
+        (waiting, task)
     }
 
     /// Lets a worker with a device of this name wait.

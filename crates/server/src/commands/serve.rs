@@ -317,8 +317,8 @@ impl Service {
         lock.announce(&url).map_err(Failure::infrastructure)?;
 
         let metrics = Metrics::default();
-        let waiting = WaitingWorkers::start(engine.clone(), closing.clone());
-        let mut parts = Vec::new();
+        let (waiting, waking) = WaitingWorkers::start(engine.clone(), closing.clone());
+        let mut parts = vec![("the waiting workers", waking)];
         for (listener, tls, access) in listeners {
             let app = App {
                 evidence: setup.evidence.clone(),

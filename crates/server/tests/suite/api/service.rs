@@ -90,7 +90,7 @@ impl Service {
             engine: engine.clone(),
             access: access.clone(),
             metrics: Metrics::default(),
-            waiting: WaitingWorkers::start(engine.clone(), closing.clone()),
+            waiting: WaitingWorkers::start(engine.clone(), closing.clone()).0,
             closing: closing.clone(),
         };
         let (running, stop) = (engine.clone(), closing.clone());
