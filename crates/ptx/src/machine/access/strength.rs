@@ -22,7 +22,7 @@ struct Side {
     decides: bool,
 }
 
-/// What two accesses are to each other if nothing orders them.
+/// The relation of two accesses that nothing orders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pair {
     /// No race.
