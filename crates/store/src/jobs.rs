@@ -392,17 +392,48 @@ async fn claim(
     quota: Option<u32>,
     now: DateTime<Utc>,
 ) -> Result<Option<JobId>, StoreError> {
+    // Runs first: their order needs a sum over people, which one statement would form again for each job.
+    let runs: Vec<Uuid> = query_scalar(concat!(
+        "SELECT r.id FROM runs r ",
+        join_people!(),
+        " WHERE r.id IN (SELECT run FROM jobs WHERE state = 'queued' AND not_before <= $1) \
+         AND (r.device IS NULL OR r.device = $2) AND ",
+        within_quota!("$3"),
+        " ORDER BY COALESCE(p.devices, 0), COALESCE(p.lent_at, 0), COALESCE(r.lent_at, 0), r.id"
+    ))
+    .bind(micros(now))
+    .bind(&device.device_name)
+    .bind(quota.map(i64::from))
+    .fetch_all(&mut *tx)
+    .await
+    .context("look for a job")?;
+    for run in runs {
+        if let Some(job) = claim_of(tx, run, worker, device, now).await? {
+            query("UPDATE runs SET lent_at = $2 WHERE id = $1")
+                .bind(run)
+                .bind(micros(now))
+                .defer(tx);
+            return Ok(Some(job));
+        }
+    }
+    Ok(None)
+}
+
+/// Lends the oldest job of a run that a worker may take.
+async fn claim_of(
+    tx: &mut Connection,
+    run: Uuid,
+    worker: WorkerId,
+    device: &WorkerDevice,
+    now: DateTime<Utc>,
+) -> Result<Option<JobId>, StoreError> {
     // No other transaction writes meanwhile, on Postgres neither (`Store::begin`).
     let claimed: Option<Uuid> = query_scalar(concat!(
         "UPDATE jobs SET state = 'leased', worker = $1, attempt = attempt + 1, \
          deadline = $2, progress = '' WHERE id = (\
          SELECT j.id FROM jobs j JOIN runs r ON r.id = j.run \
-         JOIN candidates c ON c.id = j.candidate ",
-        join_people!(),
-        " WHERE ",
+         JOIN candidates c ON c.id = j.candidate WHERE j.run = $7 AND ",
         lendable!("$3"),
-        " AND ",
-        within_quota!("$7"),
         " AND (r.device IS NULL OR r.device = $4) \
          AND (NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = $1) \
          OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND ",
@@ -421,8 +452,7 @@ async fn claim(
         alive!("$6"),
         " AND NOT EXISTS (SELECT 1 FROM devices d \
          WHERE d.worker = w.name AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
-         ORDER BY COALESCE(p.devices, 0), COALESCE(p.lent_at, 0), COALESCE(r.lent_at, 0), \
-         j.created_at, r.id, c.ordinal LIMIT 1) RETURNING id"
+         ORDER BY j.created_at, c.ordinal LIMIT 1) RETURNING id"
     ))
     .bind(worker.uuid())
     .bind(micros(deadline(now)))
@@ -430,16 +460,10 @@ async fn claim(
     .bind(&device.device_name)
     .bind(&device.device_uuid)
     .bind(micros(now - ALIVE))
-    .bind(quota.map(i64::from))
-    .fetch_optional(&mut *tx)
+    .bind(run)
+    .fetch_optional(tx)
     .await
     .context("lend a job")?;
-    if let Some(job) = claimed {
-        query("UPDATE runs SET lent_at = $2 WHERE id = (SELECT run FROM jobs WHERE id = $1)")
-            .bind(job)
-            .bind(micros(now))
-            .defer(tx);
-    }
     Ok(claimed.map(JobId::from))
 }
 
