@@ -113,7 +113,8 @@ impl Store {
     /// of the one whose runs use the fewest devices, and among those who use as many, of the one whose last turn is
     /// longest ago. So do the runs of one person. In a run the oldest job is first.
     ///
-    /// - Runs of one person use `quota` devices at a time at the most, where it is given.
+    /// - Active runs of one person use `quota` devices at a time at the most, where it is given. A confirmation after the
+    ///   end of a run is not counted.
     /// - Of a run whose baseline is not accepted yet, only the baseline's job is lent. Nothing of a
     ///   paused run is lent.
     /// - A quarantined device gets no job, and a worker with too many faults in a row gets none for
