@@ -270,6 +270,7 @@ async fn register(fleet: &Fleet, index: u32) -> Result<WorkerId> {
         evaluator: EVALUATOR_VERSION,
         instance: Some(format!("simulated-{index}")),
         dollars_per_hour: None,
+        declined: Vec::new(),
     };
     let body = serde_json::to_value(registration)?;
     let registered = fleet.post(index as usize, "workers", &body).await?;

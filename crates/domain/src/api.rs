@@ -25,6 +25,7 @@ use crate::digest::Digest;
 use crate::evaluation::EvaluationStage;
 use crate::health::Condition;
 use crate::id::{CandidateId, PromotionId, WorkerId};
+use crate::lease::DeclinedWork;
 use crate::problem::Problem;
 use crate::verdict::VerdictKind;
 
@@ -170,6 +171,9 @@ pub struct WorkerView {
     /// Until when it gets no job, because the last ones that it took all ended in faults.
     #[serde(default)]
     pub suspended_until: Option<DateTime<Utc>>,
+    /// The work that its machine cannot do.
+    #[serde(default)]
+    pub declined: Vec<DeclinedWork>,
 }
 
 /// The health of the fleet's devices.

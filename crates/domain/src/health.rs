@@ -232,11 +232,16 @@ impl DeviceRecord {
         }
     }
 
+    /// Returns true if there were enough probes to judge the next by.
+    pub fn is_calibrated(&self) -> bool {
+        self.copies.len() >= MIN_COPY_HISTORY
+    }
+
     /// The middle of the remembered speeds, once there are enough.
     fn usual_copy(&self) -> Option<f64> {
         let mut sorted = self.copies.clone();
         sorted.sort_by(f64::total_cmp);
-        (sorted.len() >= MIN_COPY_HISTORY).then(|| sorted[sorted.len() / 2])
+        self.is_calibrated().then(|| sorted[sorted.len() / 2])
     }
 
     /// Notes a probe that found the device well.

@@ -36,6 +36,19 @@ pub struct Registration {
     /// The price of an hour of its machine, US dollars; absent where the operator told none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dollars_per_hour: Option<Dollars>,
+    /// The work that this machine cannot do. Absent in workers of older releases.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub declined: Vec<DeclinedWork>,
+}
+
+/// A kind of work that a worker's machine cannot do.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DeclinedWork {
+    /// The work, as the rest of a sentence that begins with "does not".
+    pub work: String,
+    /// What is missing on the machine, and how to get it.
+    pub reason: String,
 }
 
 /// The service's answer to a registration.
@@ -96,6 +109,12 @@ pub enum ReportOutcome {
     /// Trouble that is not the candidate's; the job returns to the queue within its budget.
     Faulted {
         /// The error.
+        message: String,
+    },
+    /// This worker's machine lacks what the task needs. Another worker gets the job, and the candidate is charged
+    /// with a fault only if no other is alive.
+    Declined {
+        /// What is missing, and how to get it.
         message: String,
     },
     /// The request cannot be evaluated by any worker, because its task was refused admission. The job

@@ -46,3 +46,21 @@ macro_rules! alive {
         )
     };
 }
+
+/// A worker `w` that is alive and may take the job `$job` of a run `r`, as far as faults, device and health go. `$since` is
+/// the time since which a worker counts as alive.
+macro_rules! another_can_take {
+    ($job:literal, $since:literal, $now:literal) => {
+        concat!(
+            alive!($since),
+            " AND (w.suspended_until IS NULL OR w.suspended_until <= ",
+            $now,
+            ") AND (r.device IS NULL OR w.device_name = r.device) \
+             AND NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = ",
+            $job,
+            " AND f.worker = w.id) \
+             AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.worker = w.name \
+             AND d.uuid = w.device_uuid AND d.state = 'quarantined')"
+        )
+    };
+}

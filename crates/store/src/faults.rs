@@ -1,7 +1,7 @@
 //! Leases that end without a verdict. The job returns to the queue with a growing delay. After too
 //! many faults or lost workers it is parked, because a person must find the cause.
 
-use crate::sql::{query, query_as};
+use crate::sql::{Flag, query, query_as, query_scalar};
 use chrono::{DateTime, TimeDelta, Utc};
 use domain::api::EventKind;
 use domain::evaluation::EvaluationStage;
@@ -10,13 +10,17 @@ use uuid::Uuid;
 
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
+use crate::workers::ALIVE;
 use crate::{Connection, Store, StoreError, events, workers};
 
 /// Reported faults of one job after which it is given up.
 pub const MAX_FAULTS: u32 = 3;
-/// Workers lost over one job after which it is given up. Many more than the faults: a machine
+/// Lost leases of one job after which it is given up. Many more than the faults: a machine
 /// that is switched off says nothing about what it worked on.
 pub const MAX_LOSSES: u32 = 12;
+/// Workers of different names that were lost over one job, after which it is given up: it may be the job that stops
+/// machines, and the fleet is not to lose another one.
+pub const MAX_LOST_WORKERS: u32 = 4;
 /// The longest wait before a job is lent again.
 const MAX_BACK_OFF: TimeDelta = TimeDelta::seconds(60);
 
@@ -28,6 +32,8 @@ pub(crate) enum LeaseEnd {
         worker: Option<WorkerId>,
         reason: String,
     },
+    /// The worker's machine lacks what the task needs.
+    Declined { worker: WorkerId, reason: String },
     /// The worker did not renew the lease in time.
     Loss(String),
     /// The worker stopped and returned the job.
@@ -96,11 +102,20 @@ pub(crate) async fn give_back(
     let (faults, losses, reason) = match end {
         LeaseEnd::Fault { worker, reason } => {
             if let Some(worker) = worker {
-                record_fault(tx, held.job, worker, now).await?;
+                exclude_worker(tx, held.job, worker).await?;
+                workers::count_fault(tx, worker, now).await?;
             }
             (1, 0, reason)
         }
-        LeaseEnd::Loss(reason) => (0, 1, reason),
+        LeaseEnd::Declined { worker, reason } => {
+            exclude_worker(tx, held.job, worker).await?;
+            let others_can = can_another_take(tx, held, worker, now).await?;
+            (i32::from(!others_can), 0, reason)
+        }
+        LeaseEnd::Loss(reason) => {
+            record_loss(tx, held.job).await?;
+            (0, 1, reason)
+        }
         LeaseEnd::HandBack => (0, 0, "its worker was stopped".to_owned()),
     };
     let (faults, losses): (i64, i64) = query_as(
@@ -116,7 +131,9 @@ pub(crate) async fn give_back(
     .fetch_one(&mut *tx)
     .await
     .context("return a job to the queue")?;
-    let given_up = faults >= i64::from(MAX_FAULTS) || losses >= i64::from(MAX_LOSSES);
+    let given_up = faults >= i64::from(MAX_FAULTS)
+        || losses >= i64::from(MAX_LOSSES)
+        || lost_workers(tx, held.job).await? >= i64::from(MAX_LOST_WORKERS);
     if given_up {
         park(tx, held, &reason).await?;
     } else {
@@ -140,20 +157,67 @@ pub(crate) async fn give_back(
     Ok(())
 }
 
-/// Remembers that a worker reported a fault for a job, so that another worker gets it next.
-async fn record_fault(
+/// Remembers that a worker could not evaluate a job, so that another worker gets it next.
+async fn exclude_worker(
     tx: &mut Connection,
     job: JobId,
     worker: WorkerId,
-    now: DateTime<Utc>,
 ) -> Result<(), StoreError> {
     query("INSERT INTO job_faults (job, worker) VALUES ($1, $2) ON CONFLICT DO NOTHING")
         .bind(job.uuid())
         .bind(worker.uuid())
-        .execute(&mut *tx)
+        .execute(tx)
         .await
-        .context("record which worker reported a fault")?;
-    workers::count_fault(tx, worker, now).await
+        .map(drop)
+        .context("record which worker could not evaluate a job")
+}
+
+/// Remembers that the job's worker was lost over it.
+async fn record_loss(tx: &mut Connection, job: JobId) -> Result<(), StoreError> {
+    query(
+        "INSERT INTO job_faults (job, worker, lost) SELECT id, worker, 1 FROM jobs \
+         WHERE id = $1 AND worker IS NOT NULL ON CONFLICT (job, worker) DO UPDATE SET lost = 1",
+    )
+    .bind(job.uuid())
+    .execute(tx)
+    .await
+    .map(drop)
+    .context("record which worker was lost")
+}
+
+/// Counts the workers that were lost over a job. One that was started again has its old name, and counts once.
+async fn lost_workers(tx: &mut Connection, job: JobId) -> Result<i64, StoreError> {
+    query_scalar(
+        "SELECT COUNT(DISTINCT w.name) FROM job_faults f JOIN workers w ON w.id = f.worker \
+         WHERE f.job = $1 AND f.lost = 1",
+    )
+    .bind(job.uuid())
+    .fetch_one(tx)
+    .await
+    .context("count the workers that were lost")
+}
+
+/// Returns true if a worker is alive that has not been excluded from the job and has the device of its run.
+async fn can_another_take(
+    tx: &mut Connection,
+    held: &HeldLease,
+    worker: WorkerId,
+    now: DateTime<Utc>,
+) -> Result<bool, StoreError> {
+    let can: Flag = query_scalar(concat!(
+        "SELECT EXISTS (SELECT 1 FROM runs r JOIN workers w ON w.id <> $3 WHERE r.id = $2 AND ",
+        another_can_take!("$1", "$4", "$5"),
+        ")"
+    ))
+    .bind(held.job.uuid())
+    .bind(held.run.uuid())
+    .bind(worker.uuid())
+    .bind(micros(now - ALIVE))
+    .bind(micros(now))
+    .fetch_one(tx)
+    .await
+    .context("look for another worker")?;
+    Ok(can.into())
 }
 
 /// Takes a job back for good before anybody has worked on it.

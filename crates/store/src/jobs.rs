@@ -120,7 +120,7 @@ impl Store {
     /// - A quarantined device gets no job, and a worker with too many faults in a row gets none for
     ///   a while.
     /// - The job of a candidate that broke too many devices is parked.
-    /// - A worker does not get a job again that it reported a fault for, while another worker that
+    /// - A worker does not get a job again that it declined, reported a fault for or was lost over, while another worker that
     ///   could take it is alive.
     /// - The re-check of a champion goes to another device of its kind than the one that judged it
     ///   last, while one is alive.
@@ -438,13 +438,8 @@ async fn claim_of(
         " AND (r.device IS NULL OR r.device = $4) \
          AND (NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = $1) \
          OR NOT EXISTS (SELECT 1 FROM workers w WHERE w.id <> $1 AND ",
-        alive!("$6"),
-        " \
-         AND (w.suspended_until IS NULL OR w.suspended_until <= $3) \
-         AND (r.device IS NULL OR w.device_name = r.device) \
-         AND NOT EXISTS (SELECT 1 FROM job_faults f WHERE f.job = j.id AND f.worker = w.id) \
-         AND NOT EXISTS (SELECT 1 FROM devices d WHERE d.worker = w.name \
-         AND d.uuid = w.device_uuid AND d.state = 'quarantined'))) \
+        another_can_take!("j.id", "$6", "$3"),
+        ")) \
          AND (j.champion = 0 OR $5 IS DISTINCT FROM (SELECT w.device_uuid FROM evaluations e \
          JOIN workers w ON w.id = e.worker WHERE e.candidate = j.candidate \
          AND e.stage = 'confirmation' ORDER BY e.created_at DESC, e.id DESC LIMIT 1) \

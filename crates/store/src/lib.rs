@@ -69,7 +69,7 @@ pub use candidates::{NewCandidate, Proposed};
 pub use copy::CopiedTable;
 pub use curves::CurveDetail;
 pub use error::StoreError;
-pub use faults::{MAX_FAULTS, MAX_LOSSES};
+pub use faults::{MAX_FAULTS, MAX_LOSSES, MAX_LOST_WORKERS};
 pub use iterations::{BestKept, Iteration, IterationState, NewIteration, StepSeries};
 pub use jobs::{Incumbent, LeasedJob};
 pub use promotions::{Committed, ConfirmationOutcome, OutstandingPromotion};

@@ -48,6 +48,7 @@ struct WorkerRow {
     draining: bool,
     suspended_until: Option<i64>,
     evaluating: Option<Uuid>,
+    declined: String,
 }
 
 impl Store {
@@ -108,8 +109,8 @@ impl Store {
         }
         query(
             "INSERT INTO workers (id, name, device_name, device_uuid, device, toolchain, \
-             evaluator, registered_at, seen_at, instance, owner, hour_price) \
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11)",
+             evaluator, registered_at, seen_at, instance, owner, hour_price, declined) \
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $8, $9, $10, $11, $12)",
         )
         .bind(id.uuid())
         .bind(&registration.name)
@@ -122,6 +123,7 @@ impl Store {
         .bind(&registration.instance)
         .bind(owner)
         .bind(price)
+        .bind(json(&registration.declined))
         .execute(&mut *tx)
         .await
         .context("register a worker")?;
@@ -137,7 +139,7 @@ impl Store {
     pub async fn workers(&self, now: DateTime<Utc>) -> Result<Vec<WorkerView>, StoreError> {
         let rows: Vec<WorkerRow> = query_as(
             "SELECT id, name, device, toolchain, CASE WHEN id IN (SELECT id FROM waiting_workers) THEN $2 \
-             ELSE seen_at END AS seen, draining, suspended_until, (SELECT j.candidate FROM jobs j \
+             ELSE seen_at END AS seen, draining, suspended_until, declined, (SELECT j.candidate FROM jobs j \
              WHERE j.worker = w.id AND j.state = 'leased' ORDER BY j.id LIMIT 1) AS evaluating \
              FROM workers w WHERE seen_at >= $1 ORDER BY seen DESC, id DESC LIMIT 200",
         )
@@ -165,6 +167,7 @@ impl Store {
                         .map(|until| row_ref.time("suspended_until", until))
                         .transpose()?
                         .filter(|until| *until > now),
+                    declined: row_ref.json("declined", &row.declined)?,
                 })
             })
             .collect()

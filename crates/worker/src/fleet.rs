@@ -373,7 +373,9 @@ impl Fleet {
         };
         match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => info!("verdict: {}", evaluation.verdict),
-            ReportOutcome::Faulted { message } | ReportOutcome::Refused { message } => {
+            ReportOutcome::Faulted { message }
+            | ReportOutcome::Declined { message }
+            | ReportOutcome::Refused { message } => {
                 warn!("failed to {message}");
             }
             ReportOutcome::HandedBack => info!("handing the lease back"),
@@ -386,6 +388,7 @@ impl Fleet {
         let evidence = match &report.outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation.evidence,
             ReportOutcome::Faulted { .. }
+            | ReportOutcome::Declined { .. }
             | ReportOutcome::Refused { .. }
             | ReportOutcome::HandedBack => None,
         };
@@ -522,10 +525,11 @@ fn report_of_thread(report: Result<Report, tokio::task::JoinError>, attempt: i64
 /// and its admission is reported.
 fn describe_error(error: &(dyn Error + 'static)) -> (ReportOutcome, Option<Box<Admission>>) {
     let message = with_causes(error);
-    let refusal = error
-        .downcast_ref::<EvaluateError>()
-        .and_then(EvaluateError::refusal);
-    match refusal {
+    let error = error.downcast_ref::<EvaluateError>();
+    if let Some(EvaluateError::Lacking(_)) = error {
+        return (ReportOutcome::Declined { message }, None);
+    }
+    match error.and_then(EvaluateError::refusal) {
         Some(refusal) => {
             let admission = Some(Box::new(refusal.clone()));
             (ReportOutcome::Refused { message }, admission)

@@ -3,6 +3,7 @@
 //! NVIDIA's driver is used where it works. Elsewhere a role process gets the folder of the emulated
 //! driver on its loader path; nothing else differs.
 
+mod calibration;
 mod clocks;
 mod error;
 mod health_check;
@@ -34,6 +35,7 @@ use program::{
     find_emulated_driver, loader_path, role_program,
 };
 
+pub use calibration::Calibration;
 pub use clocks::{ClockPolicy, LockedClocks};
 pub use error::HostError;
 pub use isolation::{Confinement, ConfinementReport, Isolation};
@@ -337,6 +339,7 @@ impl Host {
             evaluator: EVALUATOR_VERSION,
             instance: None,
             dollars_per_hour: None,
+            declined: Vec::new(),
         }
     }
 

@@ -8,10 +8,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use domain::device::DeviceKind;
+use domain::lease::DeclinedWork;
 use serde::Serialize;
 
 use crate::cancel::Cancellation;
 use crate::host::{Host, Prescreener};
+use crate::python;
 use crate::supervise::{self, Bounds, Limits, Program};
 use crate::tools::{self, Tool};
 
@@ -85,6 +87,7 @@ pub fn run_checks(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
         disk(host.data()),
     ];
     checks.extend(host.prescreener().map(prescreen));
+    checks.push(python_references(host));
     if host.device().kind == DeviceKind::Nvidia {
         checks.extend(card(&query_nvidia_smi(host, cancellation, GPU_QUERY)));
         checks.push(other_processes(&query_nvidia_smi(
@@ -113,6 +116,30 @@ pub fn run_checks(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
         }
     }
     checks
+}
+
+/// The work that this machine cannot do, according to its checks.
+pub fn declined_work(checks: &[Check]) -> Vec<DeclinedWork> {
+    let missing = checks
+        .iter()
+        .filter(|check| matches!(check.status, Status::Warn | Status::Fail));
+    let declined = missing.filter_map(|check| {
+        let work = match check.name {
+            "device" => "measure times",
+            "python" => "admit tasks with a reference in Python",
+            "prescreen" => "examine candidates on an emulated device before the card",
+            "profiler" | "profiler_permission" => "read counters with Nsight Compute",
+            "sanitizer" => "run compute-sanitizer",
+            _ => return None,
+        };
+        let fix = check.fix.as_deref();
+        let reason = [Some(check.found.as_str()), fix];
+        Some(DeclinedWork {
+            work: work.to_owned(),
+            reason: reason.into_iter().flatten().collect::<Vec<_>>().join("; "),
+        })
+    });
+    declined.collect()
 }
 
 fn pass(name: &'static str, found: String) -> Check {
@@ -165,6 +192,25 @@ fn prescreen(prescreener: &Prescreener) -> Check {
     match &prescreener.device {
         Ok(first) => pass(name, first.device().to_string()),
         Err(reason) => warn(name, "no emulated device".to_owned(), reason),
+    }
+}
+
+/// Checks that references in Python can be run.
+fn python_references(host: &Host) -> Check {
+    let name = "python";
+    match python::find(host.python()) {
+        Ok(interpreter) => {
+            let versions = &interpreter.versions;
+            let version = |package: &str| versions.get(package).map_or("", String::as_str);
+            let python = version("python").split_whitespace().next();
+            let found = format!(
+                "Python {}, NumPy {}",
+                python.unwrap_or_default(),
+                version("numpy")
+            );
+            pass(name, found)
+        }
+        Err(reason) => warn(name, "no references in Python".to_owned(), reason),
     }
 }
 

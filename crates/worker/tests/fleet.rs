@@ -218,6 +218,7 @@ fn registration() -> Registration {
         evaluator: 1,
         instance: None,
         dollars_per_hour: None,
+        declined: Vec::new(),
     }
 }
 
@@ -516,6 +517,19 @@ async fn a_fault_is_reported_with_its_causes_and_a_panic_as_a_fault() {
         }
         worker.stop().await;
     }
+}
+
+#[tokio::test]
+async fn a_job_that_this_machine_lacks_something_for_is_declined() {
+    let (server, mut seen) = serve(one_lease()).await;
+    let worker = Worker::start(server, move |_, _, _| {
+        Err(EvaluateError::Lacking("NumPy is not installed".to_owned()))
+    });
+    let expected = ReportOutcome::Declined {
+        message: "use what the task needs: NumPy is not installed".to_owned(),
+    };
+    assert_eq!(next_report(&mut seen).await.outcome, expected);
+    worker.stop().await;
 }
 
 #[tokio::test]

@@ -225,6 +225,7 @@ impl Service {
             evaluator: EVALUATOR_VERSION,
             instance: None,
             dollars_per_hour: None,
+            declined: Vec::new(),
         };
         let joined = store.register(&registration, engine.now()).await;
         let worker = joined.unwrap().worker;

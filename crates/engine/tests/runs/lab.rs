@@ -297,6 +297,7 @@ async fn join(engine: &Engine, name: &str, device: Device) -> WorkerId {
         evaluator: EVALUATOR_VERSION,
         instance: None,
         dollars_per_hour: None,
+        declined: Vec::new(),
     };
     let joined = engine.store().register(&registration, engine.now()).await;
     joined.unwrap().worker

@@ -1,15 +1,18 @@
 //! `worker list`, `worker hours` and `worker drain`: the workers of a service.
 
+use std::fmt::Write as _;
+
 use chrono::{DateTime, Utc};
 use domain::api::{DeviceMonth, WorkerView};
 use domain::id::WorkerId;
+use domain::lease::DeclinedWork;
 use engine::{Clock as _, SystemClock};
 
 use super::address;
 use super::follow::{print, print_json};
 use crate::cli::{WorkerDrainArgs, WorkerListArgs};
 use crate::outcome::{Ending, Failure, Outcome};
-use crate::terminal::{columns, line};
+use crate::terminal::{columns, line, plain};
 
 pub(super) async fn list(args: WorkerListArgs) -> Ending {
     let workers = address::client(&args.service)?.workers().await?;
@@ -116,5 +119,12 @@ fn table(workers: &[WorkerView], now: DateTime<Utc>) -> String {
         ]
     });
     let rows: Vec<_> = std::iter::once(head.to_vec()).chain(rows).collect();
-    columns(&rows, 0)
+    let mut text = columns(&rows, 0);
+    for worker in workers.iter().filter(|worker| worker.alive) {
+        for DeclinedWork { work, reason } in &worker.declined {
+            let name = line(&worker.name, 40);
+            let _infallible = writeln!(text, "{name} does not {work}: {}", plain(reason));
+        }
+    }
+    text
 }

@@ -1,18 +1,24 @@
 //! `worker join`: evaluates for a service until stopped.
 
 mod preemption;
+mod toolchain;
 
 use std::fs;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use domain::device::DeviceKind;
 use domain::digest::Digest;
+use domain::lease::DeclinedWork;
+use domain::margins::REGRESSION_RATIO;
 use tokio::process::Command;
 use tokio_util::sync::CancellationToken;
+use worker::cancel::Cancellation;
 use worker::evaluate::{EvaluateError, Evaluator};
 use worker::fleet::{self, Departure, Join, Pace};
-use worker::host::{Host, Isolation, Settings};
+use worker::host::{Calibration, Host, HostError, Isolation, Settings};
+use worker::preflight;
 
 use super::{address, eval, serve};
 use crate::cli::{JoinArgs, PreemptionNotice};
@@ -56,12 +62,16 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         .map_err(Failure::infrastructure)?;
     isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
+    let Some((host, declined)) = prepare(host, &shutdown).await? else {
+        return Ok(Outcome::Accepted);
+    };
     let health = host.health().clone();
     let name = args.name.unwrap_or_else(|| default_name(data.root()));
     let mut registration = host.registration(&name);
     // It keeps the leases of workers apart that have one name, on several hosts or folders.
     registration.instance = Some(data.installation().map_err(Failure::infrastructure)?);
     registration.dollars_per_hour = args.dollars_per_hour;
+    registration.declined = declined;
     let evaluator = eval::blocking(move || Evaluator::new(host))
         .await?
         .map_err(Failure::infrastructure)?;
@@ -127,40 +137,107 @@ fn isolated_enough(host: &Host, least: Isolation) -> Result<(), Failure> {
     )))
 }
 
-/// Discovers the device and compiler of this machine; none if the worker is to stop. A device that
-/// does not answer is asked again for a while, so that a service that starts a worker need not do so.
-async fn discover(data: &Data, shutdown: &CancellationToken) -> Result<Option<Host>, Failure> {
+/// Calibrates a card that is new to this machine, and finds out what work the machine cannot do. None if the worker is
+/// to stop.
+async fn prepare(
+    host: Host,
+    shutdown: &CancellationToken,
+) -> Result<Option<(Host, Vec<DeclinedWork>)>, Failure> {
+    let cancellation = cancellation_of(shutdown)?;
+    let prepared = eval::blocking(move || {
+        if host.device().kind == DeviceKind::Nvidia
+            && let Some(calibration) = host.calibrate(&cancellation)?
+        {
+            log_calibration(&calibration);
+        }
+        let checks = preflight::run_checks(&host, &cancellation);
+        Ok::<_, HostError>((host, checks))
+    });
+    let (host, checks) = match prepared.await? {
+        Ok(prepared) => prepared,
+        Err(_) if shutdown.is_cancelled() => return Ok(None),
+        Err(error) => return Err(Failure::infrastructure(error)),
+    };
+    let declined = preflight::declined_work(&checks);
+    for DeclinedWork { work, reason } in &declined {
+        tracing::info!("this worker does not {work}: {reason}");
+    }
+    Ok(Some((host, declined)))
+}
+
+/// The variation of a kernel's time beyond which a calibration warns, because a regression could not be told from it.
+const MOST_VARIATION: f64 = REGRESSION_RATIO - 1.0;
+
+fn log_calibration(calibration: &Calibration) {
+    let copies = &calibration.copies;
+    let variation = calibration.variation().unwrap_or_default();
+    let percent = 100.0 * variation;
+    tracing::info!(
+        "calibrated with {} probes: copies {:.1} GB/s, memory {:.0} GB/s, which varied by {percent:.1}%",
+        copies.len(),
+        copies.iter().copied().fold(0.0, f64::max),
+        calibration.memory.iter().copied().fold(0.0, f64::max),
+    );
+    if variation > MOST_VARIATION {
+        tracing::warn!(
+            "times vary by {percent:.1}% on this device: end other programs on it and check its cooling and clocks; \
+             evaluations take longer, and some end without a verdict"
+        );
+    }
+}
+
+/// A cancellation that a worker's end triggers.
+fn cancellation_of(shutdown: &CancellationToken) -> Result<Cancellation, Failure> {
     let cancellation = eval::cancellation()?;
-    let called_off = cancellation.clone();
-    let stop = shutdown.clone();
-    let watching = tokio::spawn(async move {
+    let (called_off, stop) = (cancellation.clone(), shutdown.clone());
+    tokio::spawn(async move {
         stop.cancelled().await;
         called_off.cancel();
     });
+    Ok(cancellation)
+}
+
+/// Discovers the device and compiler of this machine; none if the worker is to stop. A device that
+/// does not answer is asked again for a while, so that a service that starts a worker need not do so. A compiler that
+/// is missing is installed once.
+async fn discover(data: &Data, shutdown: &CancellationToken) -> Result<Option<Host>, Failure> {
+    let cancellation = cancellation_of(shutdown)?;
+    let settings = Settings::from_environment(data.root()).map_err(Failure::infrastructure)?;
     let began = Instant::now();
     let mut pause = FIRST_PAUSE;
-    let found = loop {
-        let (root, cancellation) = (data.root().to_owned(), cancellation.clone());
-        let found = eval::blocking(move || {
-            Host::discover(Settings::from_environment(&root)?, &cancellation)
-        });
+    let mut installed = settings.nvrtc.is_some();
+    loop {
+        let (settings, cancellation) = (settings.clone(), cancellation.clone());
+        let cache = settings.cache.clone();
+        let found = eval::blocking(move || Host::discover(settings, &cancellation));
         match found.await? {
-            Ok(host) => break Some(host),
-            Err(_) if shutdown.is_cancelled() => break None,
+            Ok(host) => return Ok(Some(host)),
+            Err(_) if shutdown.is_cancelled() => return Ok(None),
+            Err(HostError::Toolchain(missing)) if !installed => {
+                installed = true;
+                tracing::info!("installing NVIDIA's compiler into {}", cache.display());
+                let installing = toolchain::install(&cache);
+                match shutdown.run_until_cancelled(installing).await {
+                    None => return Ok(None),
+                    Some(Ok(())) => {}
+                    Some(Err(error)) => {
+                        tracing::error!("failed to install NVIDIA's compiler: {error:#}");
+                        return Err(Failure::infrastructure(missing));
+                    }
+                }
+            }
             Err(fault) if fault.is_transient() && began.elapsed() < FIRST_ANSWER => {
                 let delay_ms = pause.as_millis();
                 tracing::warn!(delay_ms, "failed to {fault}; trying again");
                 let waiting = tokio::time::sleep(pause);
                 if shutdown.run_until_cancelled(waiting).await.is_none() {
-                    break None;
+                    return Ok(None);
                 }
                 pause = (pause * 2).min(LONGEST_PAUSE);
             }
             Err(fault) => return Err(Failure::infrastructure(fault)),
         }
-    };
-    watching.abort();
-    Ok(found)
+    }
 }
 
 /// Stops the worker when standard input ends, which the system sees to when the process on its

@@ -69,6 +69,7 @@ impl Metrics {
         let outcome = match outcome {
             ReportOutcome::Evaluated { evaluation } => evaluation.verdict.kind().as_str(),
             ReportOutcome::Faulted { .. } => "fault",
+            ReportOutcome::Declined { .. } => "declined",
             ReportOutcome::Refused { .. } => "task_refused",
             ReportOutcome::HandedBack => "handed_back",
         };

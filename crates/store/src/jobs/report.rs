@@ -124,6 +124,16 @@ impl Store {
                 self.commit(tx).await?;
                 return Ok(Receipt::Accepted);
             }
+            ReportOutcome::Declined { message } => {
+                let reason = message.clone();
+                let end = match worker {
+                    Some(worker) => LeaseEnd::Declined { worker, reason },
+                    None => LeaseEnd::Fault { worker, reason },
+                };
+                faults::give_back(&mut tx, &held, end, now).await?;
+                self.commit(tx).await?;
+                return Ok(Receipt::Accepted);
+            }
             ReportOutcome::Refused { message } => {
                 faults::refuse(&mut tx, &held, message, now).await?;
                 self.commit(tx).await?;

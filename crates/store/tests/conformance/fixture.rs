@@ -420,6 +420,7 @@ impl Lab {
             evaluator: EVALUATOR_VERSION,
             instance: None,
             dollars_per_hour: None,
+            declined: Vec::new(),
         };
         self.store
             .register(&registration, at(1))

@@ -3,7 +3,7 @@
 use domain::admission::{Admission, AdmissionRule, RuleResult};
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, StageTime};
-use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
+use domain::lease::{DeclinedWork, Receipt, Registration, Renewal, Report, ReportOutcome};
 use domain::measurement::ConditionCoverage;
 use domain::model::Dollars;
 use domain::task::Task;
@@ -22,6 +22,10 @@ fn registration(name: &str, price: Option<f64>) -> Registration {
         evaluator: EVALUATOR_VERSION,
         instance: None,
         dollars_per_hour: price.map(|price| Dollars::new(price).unwrap()),
+        declined: vec![DeclinedWork {
+            work: "measure times".to_owned(),
+            reason: "emulated".to_owned(),
+        }],
     }
 }
 
@@ -202,6 +206,7 @@ async fn an_evaluation_is_device_time_of_its_worker_and_priced_for_its_run() {
         .unwrap();
     assert_eq!(shown.watched, Some(watched));
     assert_eq!(shown.watched_at, Some(at(20)));
+    assert_eq!(shown.worker.declined, registration("priced", None).declined);
 }
 
 #[tokio::test]

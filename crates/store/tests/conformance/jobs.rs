@@ -6,7 +6,7 @@ use domain::lease::{Receipt, Registration, Renewal, Report, ReportOutcome};
 use domain::search::{EntryState, Operator};
 use domain::task::{Enforce, GateSubject};
 use domain::verdict::{Verdict, VerdictKind};
-use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, MAX_WORKER_FAULTS, StoreError};
+use store::{LeasedJob, MAX_FAULTS, MAX_LOSSES, MAX_LOST_WORKERS, MAX_WORKER_FAULTS, StoreError};
 
 use crate::fixture::{
     DEVICE, Lab, accepted, at, candidate, device, evaluation, faulted, report, timing,
@@ -180,6 +180,107 @@ async fn losses_are_forgiven_longer_than_faults_and_hand_backs_for_ever() {
     assert!(lab.lease(worker, at(now)).await.is_none());
     let summary = lab.store.summary(id).await.unwrap().unwrap();
     assert!(matches!(summary.state, CandidateState::Abandoned { .. }));
+}
+
+#[tokio::test]
+async fn a_job_over_which_several_machines_were_lost_is_given_up() {
+    let lab = Lab::new().await;
+    let (run, first, baseline) = lab.running(5).await;
+    let id = lab.submit(run, baseline, "a").await;
+    let mut now = 5;
+    for number in 0..MAX_LOST_WORKERS {
+        // The first one is lost twice, which says no more about the job than one loss.
+        let losses = if number == 0 { 2 } else { 1 };
+        let mut worker = first;
+        for _ in 0..losses {
+            worker = lab.worker(&format!("machine {number}"), DEVICE).await;
+            let summary = lab.store.summary(id).await.unwrap().unwrap();
+            assert_eq!(summary.state, CandidateState::Queued, "{number}");
+            lab.lease(worker, at(now)).await.unwrap();
+            now += 100;
+            assert_eq!(lab.store.expire_leases(at(now)).await.unwrap(), 1);
+            now += 100;
+        }
+        let waits = lab.lease(worker, at(now)).await;
+        assert_eq!(waits.is_some(), number + 1 < MAX_LOST_WORKERS, "{number}");
+        if let Some(leased) = waits {
+            let back = Report {
+                admission: None,
+                attempt: leased.attempt,
+                outcome: ReportOutcome::HandedBack,
+            };
+            lab.store.report(leased.job, &back, at(now)).await.unwrap();
+            now += 100;
+        }
+    }
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    assert!(matches!(summary.state, CandidateState::Abandoned { .. }));
+}
+
+#[tokio::test]
+async fn a_declined_job_goes_to_another_worker_and_is_a_fault_only_where_there_is_none() {
+    let lab = Lab::new().await;
+    let (run, able, baseline) = lab.running(5).await;
+    let id = lab.submit(run, baseline, "a").await;
+    let decline = |leased: &LeasedJob| Report {
+        admission: None,
+        attempt: leased.attempt,
+        outcome: ReportOutcome::Declined {
+            message: "use what the task needs: no NumPy".to_owned(),
+        },
+    };
+    let mut now = 5;
+    // More than a job may have faults.
+    for number in 0..=MAX_FAULTS {
+        let worker = lab.worker(&format!("without {number}"), DEVICE).await;
+        // The able worker is alive.
+        assert!(lab.store.check_lease(able, None).await.is_ok());
+        lab.store
+            .record_waiting(&[able], &[], at(now))
+            .await
+            .unwrap();
+        let leased = lab.lease(worker, at(now)).await.unwrap();
+        let receipt = lab
+            .store
+            .report(leased.job, &decline(&leased), at(now))
+            .await;
+        assert_eq!(receipt.unwrap(), Receipt::Accepted);
+        assert!(
+            lab.lease(worker, at(now)).await.is_none(),
+            "another is alive"
+        );
+        now += 1;
+    }
+    let leased = lab.lease(able, at(now)).await.unwrap();
+    assert_eq!(leased.candidate, id);
+    // Nobody else can: the reason is told after as many attempts as faults.
+    now += 1000;
+    lab.store
+        .report(leased.job, &decline(&leased), at(now))
+        .await
+        .unwrap();
+    for _ in 1..MAX_FAULTS {
+        now += 100;
+        let leased = lab.lease(able, at(now)).await.unwrap();
+        lab.store
+            .report(leased.job, &decline(&leased), at(now))
+            .await
+            .unwrap();
+    }
+    let summary = lab.store.summary(id).await.unwrap().unwrap();
+    let abandoned = CandidateState::Abandoned {
+        message: "use what the task needs: no NumPy".to_owned(),
+    };
+    assert_eq!(summary.state, abandoned);
+    let workers = lab.store.fleet(at(now)).await.unwrap().workers;
+    let able = workers
+        .iter()
+        .find(|shown| shown.worker.id == able)
+        .unwrap();
+    assert_eq!(
+        able.faults_in_a_row, 0,
+        "a machine without a package is not defective"
+    );
 }
 
 #[tokio::test]
@@ -369,6 +470,7 @@ async fn an_unknown_worker_and_one_of_another_version_are_refused() {
         evaluator: EVALUATOR_VERSION + 1,
         instance: None,
         dollars_per_hour: None,
+        declined: Vec::new(),
     };
     let refused = lab.store.register(&registration, at(1)).await.unwrap_err();
     assert!(refused.to_string().contains("same release"), "{refused}");
@@ -526,6 +628,7 @@ async fn a_second_worker_of_one_host_leaves_the_first_ones_leases_alone() {
             evaluator: EVALUATOR_VERSION,
             instance: Some(instance.to_owned()),
             dollars_per_hour: None,
+            declined: Vec::new(),
         };
         let registered = lab.store.register(&registration, at(5)).await;
         registered.unwrap().worker

@@ -23,6 +23,9 @@ pub enum EvaluateError {
     /// searched. Every further attempt fails alike.
     #[error("admit the task {}: {} (`kernelwright task check` shows every number)", .0.task, .0.broken_rules())]
     NotAdmitted(Box<Admission>),
+    /// This machine lacks what the task needs.
+    #[error("use what the task needs: {0}")]
+    Lacking(String),
     /// The task's reference cannot give an answer.
     #[error("use the task's reference: {0}")]
     Reference(String),

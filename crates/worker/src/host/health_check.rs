@@ -139,7 +139,7 @@ impl Host {
         Ok(self.rates())
     }
 
-    fn probe_with(
+    pub(super) fn probe_with(
         &self,
         program: &Program,
         job: &ProbeJob,
@@ -196,7 +196,7 @@ pub(super) struct WorkingDevice {
     pub(super) measured_rates: Option<Rates>,
     /// The confinement that the probe reported.
     pub(super) confinement_report: ConfinementReport,
-    vitals: HealthReadings,
+    pub(super) vitals: HealthReadings,
 }
 
 /// The reason why a probe did not find a device that works.

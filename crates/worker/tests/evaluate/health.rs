@@ -42,6 +42,28 @@ fn plan(call: &str, deed: &str) -> String {
 }
 
 #[test]
+fn a_device_without_history_is_probed_until_its_record_suffices() {
+    let Some(lab) = lab() else { return };
+    let cancellation = Cancellation::new().unwrap();
+    let host = lab.evaluator().host();
+    let found = host.calibrate(&cancellation).unwrap().unwrap();
+    assert!(found.copies.len() > 1, "{found:?}");
+    assert!(found.copies.iter().all(|speed| *speed > 0.0), "{found:?}");
+    assert_eq!(record(&lab).copies, found.copies);
+    assert!(record(&lab).is_calibrated());
+    // A second time there is nothing to do, in another process neither.
+    assert_eq!(host.calibrate(&cancellation).unwrap(), None);
+
+    std::fs::remove_file(lab.health_record()).unwrap();
+    let sick = lab.spoiled(&[(Role::Probe, &plan("cuInit", "{ error = 999 }"))]);
+    let failed = sick.host().calibrate(&cancellation).unwrap_err();
+    assert!(
+        matches!(failed, host::HostError::Unusable { .. }),
+        "{failed:?}"
+    );
+}
+
+#[test]
 fn a_faulty_device_is_quarantined_until_an_operator_removes_the_record() {
     let Some(lab) = lab() else { return };
     let ways = [

@@ -271,6 +271,7 @@ pub fn registration() -> Registration {
         evaluator: EVALUATOR_VERSION,
         instance: None,
         dollars_per_hour: None,
+        declined: Vec::new(),
     }
 }
 

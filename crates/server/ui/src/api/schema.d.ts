@@ -2064,6 +2064,13 @@ export interface components {
              */
             trial: number;
         };
+        /** @description A kind of work that a worker's machine cannot do. */
+        DeclinedWork: {
+            /** @description What is missing on the machine, and how to get it. */
+            reason: string;
+            /** @description The work, as the rest of a sentence that begins with "does not". */
+            work: string;
+        };
         /** @description The reasons why a round does not count. */
         Defect: {
             /** @enum {string} */
@@ -4063,6 +4070,8 @@ export interface components {
         };
         /** @description A worker introduces itself. */
         Registration: {
+            /** @description The work that this machine cannot do. Absent in workers of older releases. */
+            declined?: components["schemas"]["DeclinedWork"][];
             /** @description The device it evaluates on. */
             device: components["schemas"]["Device"];
             dollars_per_hour?: components["schemas"]["Dollars"] | null;
@@ -4168,6 +4177,11 @@ export interface components {
             /** @enum {string} */
             kind: "faulted";
             /** @description The error. */
+            message: string;
+        } | {
+            /** @enum {string} */
+            kind: "declined";
+            /** @description What is missing, and how to get it. */
             message: string;
         } | {
             /** @enum {string} */
@@ -5355,6 +5369,8 @@ export interface components {
         WorkerView: {
             /** @description True if the worker sent something within a lease's duration. */
             alive: boolean;
+            /** @description The work that its machine cannot do. */
+            declined?: components["schemas"]["DeclinedWork"][];
             /** @description Its device. */
             device: components["schemas"]["Device"];
             /** @description True if it takes no further job and is to leave. */

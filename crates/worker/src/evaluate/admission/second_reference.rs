@@ -21,13 +21,13 @@ impl<'a> Examiner<'a> {
     /// Finds the interpreter of a reference in Python; none where it is a kernel.
     ///
     /// # Errors
-    /// [`EvaluateError::Reference`] if this machine cannot run it.
+    /// [`EvaluateError::Lacking`] if this machine cannot run it.
     pub(super) fn python_reference(&self) -> Result<Option<PythonReference<'a>>, EvaluateError> {
         let SecondReference::Python(source) = &self.task().check else {
             return Ok(None);
         };
         let named = self.evaluator.host.python();
-        let interpreter = python::find(named).map_err(EvaluateError::Reference)?;
+        let interpreter = python::find(named).map_err(EvaluateError::Lacking)?;
         Ok(Some(PythonReference {
             task: self.task(),
             source,
