@@ -2,12 +2,13 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Subcommand, ValueEnum, value_parser};
 use domain::model::Dollars;
 use worker::host::Isolation;
 
-use super::number::whole;
+use super::number::{decimal, whole};
 use super::run::parse_dollars;
 use super::{
     CredentialFiles, DEFAULT_AUTHOR, DEFAULT_LISTEN, DEFAULT_RECHECK_HOURS, DataFolder,
@@ -120,6 +121,14 @@ fn isolation(name: &str) -> Result<Isolation, String> {
         .ok_or_else(|| format!("the levels are {}", known()))
 }
 
+/// Parses a time in minutes.
+fn minutes(text: &str) -> Result<Duration, String> {
+    let minutes = decimal(text).ok().filter(|&minutes| minutes > 0.0);
+    minutes
+        .and_then(|minutes| Duration::try_from_secs_f64(60.0 * minutes).ok())
+        .ok_or_else(|| "give a number of minutes above 0, such as 10".to_owned())
+}
+
 /// Commands of a worker.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum WorkerCommand {
@@ -183,8 +192,8 @@ pub struct JoinArgs {
     pub dollars_per_hour: Option<Dollars>,
     /// Minutes without a job after which the worker leaves the service and ends, also while the service cannot be
     /// reached. By default it stays.
-    #[arg(long, value_name = "MINUTES", env = "KERNELWRIGHT_IDLE_MINUTES", value_parser = value_parser!(u32).range(1..))]
-    pub idle_minutes: Option<u32>,
+    #[arg(long, value_name = "MINUTES", env = "KERNELWRIGHT_IDLE_MINUTES", allow_negative_numbers = true, value_parser = minutes)]
+    pub idle_minutes: Option<Duration>,
     /// Shell command that the worker runs when it has left because of `--idle-minutes`, such as one that stops
     /// the machine.
     #[arg(

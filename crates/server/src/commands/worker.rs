@@ -84,9 +84,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         health,
         data: data.root().to_owned(),
         pace: Pace::default(),
-        idle_limit: args
-            .idle_minutes
-            .map(|minutes| Duration::from_secs(60 * u64::from(minutes))),
+        idle_limit: args.idle_minutes,
     };
     let leave = shutdown.clone();
     let evaluate = move |request: &_, progress: &dyn Fn(&str), cancellation: &_| {
