@@ -13,13 +13,14 @@ impl Engine {
     /// `cassette` replays.
     ///
     /// # Errors
-    /// The run is unknown, or the database fails.
+    /// The run is unknown, its conversations were removed, or the database fails.
     pub async fn recording(&self, run: RunId) -> Result<String, EngineError> {
         let view = self.store.run(run).await?;
         let view = view.ok_or_else(|| StoreError::Unknown {
             subject: "run",
             id: run.to_string(),
         })?;
+        self.store.ensure_conversations(run).await?;
         let header = Header {
             cassette: cassette::VERSION,
             task: view.task.clone(),

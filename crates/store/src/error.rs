@@ -150,6 +150,14 @@ pub enum StoreError {
         /// The requested change.
         wanted: &'static str,
     },
+    /// The prompts and replies of a run were removed.
+    #[error(
+        "read the conversations of run {run}: they were removed, because it ended longer ago than the service keeps them (`serve --keep-conversations-days`)"
+    )]
+    ConversationsRemoved {
+        /// The run.
+        run: RunId,
+    },
     /// The idempotency key belongs to another request.
     #[error(
         "reuse the idempotency key {key:?}: it already belongs to a different request; choose a new key"

@@ -15,6 +15,7 @@ mod admissions;
 mod calls;
 mod candidates;
 mod changes;
+mod conversations;
 mod copy;
 mod curves;
 mod error;

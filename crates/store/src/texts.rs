@@ -2,7 +2,7 @@
 //!
 //! Rows of other tables hold the id of a text, so that a query over many candidates reads none. A text
 //! that repeats parts of others, as a prompt repeats the sources that it shows, is compressed with
-//! those as its dictionary. Texts never change and are never removed.
+//! those as its dictionary. Texts do not change, except those of conversations that are removed.
 
 use std::cell::RefCell;
 
@@ -26,10 +26,19 @@ const LEVEL: i32 = zstd::DEFAULT_COMPRESSION_LEVEL;
 const MOST_BYTES: usize = 1 << 30;
 
 /// Identity of a stored text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, sqlx::Type)]
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, sqlx::Type,
+)]
 #[serde(transparent)]
 #[sqlx(transparent)]
 pub(crate) struct TextId(i64);
+
+impl TextId {
+    /// The number of its row. Texts that were stored later have higher ones.
+    pub(crate) fn number(self) -> i64 {
+        self.0
+    }
+}
 
 impl From<TextId> for Value {
     fn from(id: TextId) -> Self {

@@ -80,6 +80,10 @@ pub struct ServeArgs {
     /// The most devices that evaluate for the runs of one person at a time. By default no limit.
     #[arg(long, value_name = "N", env = "KERNELWRIGHT_DEVICES_PER_PERSON", value_parser = value_parser!(u32).range(1..))]
     pub devices_per_person: Option<u32>,
+    /// Days after the end of a run for which its prompts and replies are kept. Everything else of the run stays. By
+    /// default they are kept for ever.
+    #[arg(long, value_name = "DAYS", env = "KERNELWRIGHT_KEEP_CONVERSATIONS_DAYS", value_parser = value_parser!(u32).range(1..))]
+    pub keep_conversations_days: Option<u32>,
 }
 
 /// The place and the limit of the bundles of evidence.

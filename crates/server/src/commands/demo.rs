@@ -91,6 +91,7 @@ async fn service(
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         devices_per_person: None,
+        keep_conversations: None,
         models: Models::none(),
         webhooks: None,
         local_worker: Some(WorkerOptions {

@@ -59,6 +59,7 @@ pub(super) async fn replay(args: ReplayArgs, format: Format) -> Ending {
         author_email: DEFAULT_AUTHOR,
         recheck_after: None,
         devices_per_person: None,
+        keep_conversations: None,
         models,
         webhooks: None,
         local_worker: Some(WorkerOptions {

@@ -40,6 +40,8 @@ use worker::evaluate::evidence::store::{EvidenceStore, EvidenceStoreError, FOLDE
 const STOP: Duration = Duration::from_secs(10);
 /// The pause before a further attempt to reach the database.
 const RETRY: Duration = Duration::from_secs(1);
+/// The interval at which conversations that are old enough are looked for.
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// The settings of a service.
 #[derive(Debug, Clone)]
@@ -56,6 +58,8 @@ pub(super) struct Setup<'a> {
     pub author_email: &'a str,
     pub recheck_after: Option<TimeDelta>,
     pub devices_per_person: Option<u32>,
+    /// The time after the end of a run for which its conversations with models are kept; none for ever.
+    pub keep_conversations: Option<TimeDelta>,
     pub models: Models,
     /// Receivers of events; none leaves those of the database as they are.
     pub webhooks: Option<Vec<Endpoint>>,
@@ -121,6 +125,9 @@ pub(super) async fn serve(args: ServeArgs, format: Format) -> Ending {
         author_email: &args.author_email,
         recheck_after: recheck_after(args.recheck_hours),
         devices_per_person: args.devices_per_person,
+        keep_conversations: args
+            .keep_conversations_days
+            .map(|days| TimeDelta::days(i64::from(days))),
         models,
         webhooks: Some(webhooks),
         local_worker: args.with_local_worker.then_some(WorkerOptions {
@@ -353,6 +360,13 @@ impl Service {
             "the claim to the database",
             spawn_until(closing.clone(), keep_claim(store, claim)),
         ));
+        if let Some(age) = setup.keep_conversations {
+            let removing = remove_conversations(engine.clone(), age);
+            parts.push((
+                "the removal of conversations",
+                spawn_until(closing.clone(), removing),
+            ));
+        }
         if let Some(collector) = setup.collector {
             let exporting = traces::export(collector, engine.clone(), closing.clone());
             parts.push(("traces", tokio::spawn(exporting)));
@@ -422,6 +436,23 @@ async fn keep_claim(store: Store, mut claim: DatabaseClaim) {
             tokio::time::sleep(RETRY).await;
         };
         tracing::info!("the database answers again");
+    }
+}
+
+/// Removes the conversations of runs that ended longer ago than `age`, now and every hour.
+async fn remove_conversations(engine: Engine, age: TimeDelta) {
+    loop {
+        let removed = engine.store().remove_conversations(engine.now() - age);
+        match removed.await {
+            Ok(runs) if runs.is_empty() => {}
+            Ok(runs) => tracing::info!(
+                "removed the prompts and replies of {} runs that ended more than {} days ago",
+                runs.len(),
+                age.num_days()
+            ),
+            Err(error) => tracing::warn!("failed to {}", with_causes(&error)),
+        }
+        tokio::time::sleep(REMOVAL_INTERVAL).await;
     }
 }
 

@@ -261,7 +261,9 @@ impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Unknown { subject, id } => Self::Unknown { subject, id },
-            StoreError::WrongState { .. } => Self::Conflict(error.to_string()),
+            StoreError::WrongState { .. } | StoreError::ConversationsRemoved { .. } => {
+                Self::Conflict(error.to_string())
+            }
             StoreError::WrongEvaluator { .. } => Self::WrongRelease(error.to_string()),
             StoreError::NotYours { .. } => Self::NotYours(error.to_string()),
             StoreError::Drained { .. } => Self::Drained(error.to_string()),

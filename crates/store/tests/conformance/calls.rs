@@ -527,3 +527,56 @@ async fn a_snapshot_after_an_earlier_one_is_the_same_as_a_whole_one() {
         .await;
     compare(4).await;
 }
+
+#[tokio::test]
+async fn conversations_of_runs_that_ended_long_ago_are_removed() {
+    let lab = Lab::new().await;
+    let (run, worker, baseline) = lab.running(5).await;
+    let drafts = [
+        draft(Operator::Init, &[baseline]),
+        draft(Operator::Init, &[baseline]),
+    ];
+    let due = drafted(&lab, run, 1, &drafts).await;
+    for (call, body) in due.iter().zip(["fast", "faster"]) {
+        assert!(reply(&lab, call, &written(body), 6).await);
+        let leased = lab.lease(worker, at(8)).await.expect("a job");
+        lab.judge(&leased, accepted(50.0)).await;
+    }
+    // An open run keeps them, however old it is.
+    assert_eq!(lab.store.remove_conversations(at(1_000)).await.unwrap(), []);
+    lab.store.cancel(run, at(20)).await.unwrap();
+    let before = lab.store.run(run).await.unwrap().unwrap();
+    assert_eq!(lab.store.remove_conversations(at(20)).await.unwrap(), []);
+    lab.store.ensure_conversations(run).await.unwrap();
+
+    assert_eq!(lab.store.remove_conversations(at(21)).await.unwrap(), [run]);
+    for (call, body) in due.iter().zip(["fast", "faster"]) {
+        let shown = lab.store.calls(call.candidate).await.unwrap();
+        let [shown] = shown.as_slice() else {
+            panic!("{shown:?}")
+        };
+        assert!(shown.prompt.system.starts_with("removed"), "{shown:?}");
+        assert_eq!(shown.prompt.messages, []);
+        let reply = shown.reply.as_ref().unwrap();
+        assert!(reply.text.starts_with("removed"), "{reply:?}");
+        assert_eq!(reply.usage, answer().usage);
+        // The code stays, although replies repeat it.
+        let record = lab.store.candidate(call.candidate).await.unwrap().unwrap();
+        assert!(
+            record.source.ends_with(&format!("{body}\n")),
+            "{}",
+            record.source
+        );
+        assert!(record.evaluation.is_some());
+    }
+    let error = lab.store.ensure_conversations(run).await.unwrap_err();
+    assert!(
+        matches!(error, StoreError::ConversationsRemoved { .. }),
+        "{error}"
+    );
+    assert_eq!(
+        lab.store.run(run).await.unwrap().unwrap().spend,
+        before.spend
+    );
+    assert_eq!(lab.store.remove_conversations(at(1_000)).await.unwrap(), []);
+}
