@@ -104,6 +104,40 @@ impl Process {
     pub fn log(&self) -> String {
         self.tracked.log()
     }
+
+    /// Asks the process to end, with SIGTERM.
+    ///
+    /// # Errors
+    /// If it has ended already.
+    pub fn terminate(&self) -> Result<()> {
+        let child = self.tracked.child();
+        let child = child.as_ref().context("the process was killed")?;
+        let id = rustix::process::Pid::from_child(child);
+        rustix::process::kill_process(id, rustix::process::Signal::TERM)?;
+        Ok(())
+    }
+
+    /// Waits until the process ends by itself, and returns its exit status.
+    ///
+    /// # Errors
+    /// If it does not end within [`TIMEOUT`], with its log.
+    pub async fn ended(&self) -> Result<ExitStatus> {
+        let began = Instant::now();
+        loop {
+            if let Some(child) = &mut *self.tracked.child()
+                && let Some(status) = child.try_wait()?
+            {
+                return Ok(status);
+            }
+            ensure!(
+                began.elapsed() < TIMEOUT,
+                "{} did not end in time: {}",
+                self.tracked.name,
+                self.log()
+            );
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
 }
 
 impl Drop for Process {
@@ -220,6 +254,14 @@ impl Lab {
     /// # Errors
     /// If it ends or does not answer in time, with its log.
     pub async fn serve(&mut self, extra: &[&str]) -> Result<()> {
+        self.serve_with(extra, &[]).await
+    }
+
+    /// As [`Lab::serve`], with additional environment variables.
+    ///
+    /// # Errors
+    /// As [`Lab::serve`].
+    pub async fn serve_with(&mut self, extra: &[&str], environment: &[(&str, &str)]) -> Result<()> {
         self.stop();
         let log = self.folder.path().join("service.log");
         let data = self.data();
@@ -228,7 +270,7 @@ impl Lab {
             arguments.extend(["--database", database]);
         }
         arguments.extend(extra);
-        self.service = Some(start("the service", &[], &arguments, log)?);
+        self.service = Some(start("the service", environment, &arguments, log)?);
         let began = Instant::now();
         loop {
             if let Ok(address) = self.address()
