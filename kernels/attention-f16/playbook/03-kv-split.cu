@@ -43,18 +43,19 @@ choices = [8, 16, 32]
 value = 4
 choices = [4, 8]
 [tunables.BLOCK_N]
-value = 32
+value = 16
 choices = [16, 32, 64]
 ---*/
 #include <cuda_fp16.h>
 
 constexpr int D = 64;
 constexpr int THREADS = ROWS * LANES;
-constexpr int WIDTH = D / LANES;  // channels of a lane
-constexpr int CHUNK = 8;          // keys whose scores a thread holds at once
-constexpr int VECTOR = 8;         // f16 elements in 16 bytes
-constexpr int PARTS = (BLOCK_N * D / VECTOR + THREADS - 1) / THREADS;  // of a tile, for each thread
-constexpr int MOST_SLICES = 32;   // a block of the fuse kernel has a warp for each
+constexpr int ROWS_OF_WARP = 32 / LANES;  // neighbouring threads have different rows and the same keys
+constexpr int CHUNK = BLOCK_N / LANES < 4 ? BLOCK_N / LANES : 4;  // keys whose scores a thread holds at once
+constexpr int STRIDE = D + 4;             // padded: the keys of different lanes lie in different banks
+constexpr int VECTOR = 8;                 // f16 elements in 16 bytes
+constexpr int PARTS = BLOCK_N * D / VECTOR / THREADS;  // of a tile, for each thread
+constexpr int MOST_SLICES = 32;           // a block of the fuse kernel has a warp for each
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
@@ -69,18 +70,24 @@ __device__ void fetch(uint4 (&parts)[PARTS], const __half* from, int count) {
     }
 }
 
-// Stores what `fetch` loaded to a tile of f32, up to a whole chunk.
-__device__ void put(float (*tile)[D], const uint4 (&parts)[PARTS], int count) {
+__device__ void unpack(float4 (&to)[2], const uint4& part) {
+    const __half2* pair = reinterpret_cast<const __half2*>(&part);
+    const float2 a = __half22float2(pair[0]), b = __half22float2(pair[1]);
+    const float2 c = __half22float2(pair[2]), e = __half22float2(pair[3]);
+    to[0] = make_float4(a.x, a.y, b.x, b.y);
+    to[1] = make_float4(c.x, c.y, e.x, e.y);
+}
+
+// Stores what `fetch` loaded to a tile of f32.
+__device__ void put(float (*tile)[STRIDE], const uint4 (&parts)[PARTS]) {
 #pragma unroll
     for (int i = 0; i < PARTS; ++i) {
         const int at = (i * THREADS + threadIdx.x) * VECTOR;
-        if (at / D >= (count + CHUNK - 1) / CHUNK * CHUNK) continue;
-        const __half2* pair = reinterpret_cast<const __half2*>(&parts[i]);
-        const float2 a = __half22float2(pair[0]), b = __half22float2(pair[1]);
-        const float2 c = __half22float2(pair[2]), e = __half22float2(pair[3]);
+        float4 part[2];
+        unpack(part, parts[i]);
         float4* to = reinterpret_cast<float4*>(&tile[at / D][at % D]);
-        to[0] = make_float4(a.x, a.y, b.x, b.y);
-        to[1] = make_float4(c.x, c.y, e.x, e.y);
+        to[0] = part[0];
+        to[1] = part[1];
     }
 }
 
@@ -90,28 +97,36 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     attention_split(const __half* __restrict__ q, const __half* __restrict__ k,
                     const __half* __restrict__ v, __half* __restrict__ o,
                     float* __restrict__ part_o, float2* __restrict__ part_ml, int S, float scale) {
-    __shared__ __align__(16) float keys[BLOCK_N][D];
-    __shared__ __align__(16) float values[BLOCK_N][D];
+    __shared__ __align__(16) float keys[BLOCK_N][STRIDE];
+    __shared__ __align__(16) float values[BLOCK_N][STRIDE];
 
     const size_t head = size_t(blockIdx.z) * S * D;
-    const int row = blockIdx.x * ROWS + threadIdx.x / LANES;
-    const int channel = threadIdx.x % LANES * 4;
+    const int row = blockIdx.x * ROWS + threadIdx.x / 32 * ROWS_OF_WARP + threadIdx.x % ROWS_OF_WARP;
+    const int lane = threadIdx.x % 32 / ROWS_OF_WARP;
     // Threads without a row of their own help to stage and compute a copy of the last row.
-    const __half* own = q + head + size_t(min(row, S - 1)) * D + channel;
+    const __half* own = q + head + size_t(min(row, S - 1)) * D;
     // Rounding up may leave the last slices empty: they contribute a mass of zero.
     const int slice = (S + gridDim.y - 1) / gridDim.y;
     const int begin = blockIdx.y * slice;
     const int end = min(begin + slice, S);
 
-    // Of every 4 LANES channels a lane owns four, so that the lanes of a row load neighbouring words.
     // Scores are kept in units of log2, so that a weight is a bare exp2.
-    float query[WIDTH];
-    float total[WIDTH];
+    float query[D];
+    float total[D];
 #pragma unroll
-    for (int i = 0; i < WIDTH; ++i) {
-        query[i] = __half2float(own[i / 4 * 4 * LANES + i % 4]) * (scale * LOG2_E);
-        total[i] = 0.0f;
+    for (int d = 0; d < D; d += VECTOR) {
+        float4 part[2];
+        unpack(part, *reinterpret_cast<const uint4*>(own + d));
+#pragma unroll
+        for (int i = 0; i < 2; ++i) {
+            query[d + 4 * i] = part[i].x * (scale * LOG2_E);
+            query[d + 4 * i + 1] = part[i].y * (scale * LOG2_E);
+            query[d + 4 * i + 2] = part[i].z * (scale * LOG2_E);
+            query[d + 4 * i + 3] = part[i].w * (scale * LOG2_E);
+        }
     }
+#pragma unroll
+    for (int d = 0; d < D; ++d) total[d] = 0.0f;
 
     float largest = -INFINITY;
     float mass = 0.0f;
@@ -122,33 +137,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         fetch(key_parts, k + head + size_t(first) * D, count);
         fetch(value_parts, v + head + size_t(first) * D, count);
         __syncthreads();
-        put(keys, key_parts, count);
-        put(values, value_parts, count);
+        put(keys, key_parts);
+        put(values, value_parts);
         __syncthreads();
-
-        for (int base = 0; base < count; base += CHUNK) {
+        // The lane's keys are lane, lane + LANES, and so on.
+        for (int base = lane; base < count; base += CHUNK * LANES) {
             float score[CHUNK] = {};
 #pragma unroll
-            for (int i = 0; i < WIDTH; i += 4) {
+            for (int d = 0; d < D; d += 4) {
 #pragma unroll
                 for (int j = 0; j < CHUNK; ++j) {
-                    const float4 key =
-                        *reinterpret_cast<const float4*>(&keys[base + j][channel + i * LANES]);
-                    score[j] += query[i] * key.x + query[i + 1] * key.y + query[i + 2] * key.z +
-                                query[i + 3] * key.w;
+                    const float4 key = *reinterpret_cast<const float4*>(&keys[base + j * LANES][d]);
+                    score[j] += query[d] * key.x + query[d + 1] * key.y + query[d + 2] * key.z +
+                                query[d + 3] * key.w;
                 }
-            }
-            // Every lane of a row gets the whole score.
-#pragma unroll
-            for (int step = 1; step < LANES; step *= 2) {
-#pragma unroll
-                for (int j = 0; j < CHUNK; ++j) score[j] += __shfl_xor_sync(ALL, score[j], step);
             }
 
             float grown = largest;
 #pragma unroll
             for (int j = 0; j < CHUNK; ++j) {
-                if (base + j >= count) score[j] = -INFINITY;
+                if (base + j * LANES >= count) score[j] = -INFINITY;
                 grown = fmaxf(grown, score[j]);
             }
             // What was summed so far is relative to the old maximum.
@@ -156,42 +164,71 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             largest = grown;
             mass *= keep;
 #pragma unroll
-            for (int i = 0; i < WIDTH; ++i) total[i] *= keep;
+            for (int d = 0; d < D; ++d) total[d] *= keep;
 
 #pragma unroll
             for (int j = 0; j < CHUNK; ++j) {
                 const float weight = exp2f(score[j] - largest);
                 mass += weight;
 #pragma unroll
-                for (int i = 0; i < WIDTH; i += 4) {
-                    const float4 value =
-                        *reinterpret_cast<const float4*>(&values[base + j][channel + i * LANES]);
-                    total[i] += weight * value.x;
-                    total[i + 1] += weight * value.y;
-                    total[i + 2] += weight * value.z;
-                    total[i + 3] += weight * value.w;
+                for (int d = 0; d < D; d += 4) {
+                    const float4 value = *reinterpret_cast<const float4*>(&values[base + j * LANES][d]);
+                    total[d] += weight * value.x;
+                    total[d + 1] += weight * value.y;
+                    total[d + 2] += weight * value.z;
+                    total[d + 3] += weight * value.w;
                 }
             }
         }
     }
 
+    // The lanes of a row come to one scale. A lane that had no key has a mass of zero.
+    float top = largest;
+#pragma unroll
+    for (int step = ROWS_OF_WARP; step < 32; step *= 2) top = fmaxf(top, __shfl_xor_sync(ALL, top, step));
+    const float factor = mass == 0.0f ? 0.0f : exp2f(largest - top);
+    mass *= factor;
+#pragma unroll
+    for (int step = ROWS_OF_WARP; step < 32; step *= 2) mass += __shfl_xor_sync(ALL, mass, step);
+#pragma unroll
+    for (int d = 0; d < D; ++d) total[d] *= factor;
+    // Of the channels that two lanes both have sums of, each keeps one half and gives away the other.
+    int first_channel = 0;
+#pragma unroll
+    for (int step = ROWS_OF_WARP, half = D / 2; step < 32; step *= 2, half /= 2) {
+        const bool upper = threadIdx.x % 32 & step;
+#pragma unroll
+        for (int d = 0; d < D / 2; ++d) {
+            if (d >= half) break;
+            const float given = upper ? total[d] : total[d + half];
+            const float kept = upper ? total[d + half] : total[d];
+            total[d] = kept + __shfl_xor_sync(ALL, given, step);
+        }
+        if (upper) first_channel += half;
+    }
+
     if (row >= S) return;
     if (gridDim.y > 1) {
         const size_t part = (size_t(blockIdx.z) * S + row) * gridDim.y + blockIdx.y;
-        float4* to = reinterpret_cast<float4*>(part_o + part * D + channel);
+        float* to = part_o + part * D + first_channel;
 #pragma unroll
-        for (int i = 0; i < WIDTH; i += 4) {
-            to[i / 4 * LANES] = make_float4(total[i], total[i + 1], total[i + 2], total[i + 3]);
+        for (int d = 0; d < D / LANES; d += 4) {
+            *reinterpret_cast<float4*>(to + d) =
+                make_float4(total[d], total[d + 1], total[d + 2], total[d + 3]);
         }
-        if (channel == 0) part_ml[part] = make_float2(largest, mass);
+        if (lane == 0) part_ml[part] = make_float2(top, mass);
         return;
     }
     const float inverse = 1.0f / mass;
-    __half2* to = reinterpret_cast<__half2*>(o + head + size_t(row) * D + channel);
+    __half* to = o + head + size_t(row) * D + first_channel;
 #pragma unroll
-    for (int i = 0; i < WIDTH; i += 4) {
-        to[i / 2 * LANES] = __floats2half2_rn(total[i] * inverse, total[i + 1] * inverse);
-        to[i / 2 * LANES + 1] = __floats2half2_rn(total[i + 2] * inverse, total[i + 3] * inverse);
+    for (int d = 0; d < D / LANES; d += VECTOR) {
+        __half2 pair[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            pair[i] = __floats2half2_rn(total[d + 2 * i] * inverse, total[d + 2 * i + 1] * inverse);
+        }
+        *reinterpret_cast<uint4*>(to + d) = *reinterpret_cast<const uint4*>(pair);
     }
 }
 

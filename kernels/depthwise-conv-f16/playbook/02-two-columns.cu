@@ -48,31 +48,45 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
     for (int i = 0; i < 9; ++i) filter[i / 3][i % 3] = __half2float(k[plane % C * 9 + i]);
 
-    // Four elements of row h from column w - 1 on; those outside the image are zeros.
-    const auto load = [&](int h, float (&row)[4]) {
-        const bool inside = h >= 0 && h < H;
-        const __half* start = from + ptrdiff_t(h) * W;
-        row[0] = inside && left ? __half2float(start[-1]) : 0.0f;
-        if (even) {
-            const float2 two = inside ? __half22float2(*reinterpret_cast<const __half2*>(start))
-                                      : make_float2(0.0f, 0.0f);
-            row[1] = two.x;
-            row[2] = two.y;
-        } else {
-            row[1] = inside ? __half2float(start[0]) : 0.0f;
-            row[2] = inside && second ? __half2float(start[1]) : 0.0f;
+    // Four elements of each row from column w - 1 on. Addresses outside the plane are moved to its edge, so that no
+    // load is behind a branch of its own and all of them are under way together.
+    __half loaded[ROWS + 2][4];
+    if (even) {
+#pragma unroll
+        for (int i = 0; i < ROWS + 2; ++i) {
+            const __half* start = from + size_t(min(max(first + i - 1, 0), H - 1)) * W;
+            const __half2 two = *reinterpret_cast<const __half2*>(start);
+            loaded[i][0] = start[left ? -1 : 0];
+            loaded[i][1] = __low2half(two);
+            loaded[i][2] = __high2half(two);
+            loaded[i][3] = start[right ? 2 : 0];
         }
-        row[3] = inside && right ? __half2float(start[2]) : 0.0f;
+    } else {
+#pragma unroll
+        for (int i = 0; i < ROWS + 2; ++i) {
+            const __half* start = from + size_t(min(max(first + i - 1, 0), H - 1)) * W;
+            loaded[i][0] = start[left ? -1 : 0];
+            loaded[i][1] = start[0];
+            loaded[i][2] = start[second ? 1 : 0];
+            loaded[i][3] = start[right ? 2 : 0];
+        }
+    }
+    // What lies outside the image counts as zeros.
+    float rows[3][4];
+    const auto take = [&](int i) {
+        const bool inside = first + i - 1 >= 0 && first + i - 1 < H;
+        float(&row)[4] = rows[i % 3];
+        row[0] = inside && left ? __half2float(loaded[i][0]) : 0.0f;
+        row[1] = inside ? __half2float(loaded[i][1]) : 0.0f;
+        row[2] = inside && second ? __half2float(loaded[i][2]) : 0.0f;
+        row[3] = inside && right ? __half2float(loaded[i][3]) : 0.0f;
     };
 
-    float rows[3][4];
-    load(first - 1, rows[0]);
-    load(first, rows[1]);
+    take(0);
+    take(1);
 #pragma unroll
     for (int i = 0; i < ROWS; ++i) {
-        const int h = first + i;
-        if (h >= H) break;
-        load(h + 1, rows[(i + 2) % 3]);
+        take(i + 2);
         float sum[2] = {};
 #pragma unroll
         for (int p = 0; p < 3; ++p) {
@@ -82,7 +96,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 sum[1] += rows[(i + p) % 3][q + 1] * filter[p][q];
             }
         }
-        __half* out = to + size_t(h) * W;
+        if (first + i >= H) continue;
+        __half* out = to + size_t(first + i) * W;
         if (even) {
             *reinterpret_cast<__half2*>(out) = __floats2half2_rn(sum[0], sum[1]);
         } else {

@@ -29,8 +29,11 @@ constexpr unsigned ALL = 0xffffffffu;
 constexpr int HELD = 4;
 constexpr int LONGEST_OF_A_WARP = 1024;
 
+// Copied by one access of 16 bytes. An array of __half2 is copied element by element, by accesses of 4 bytes.
 struct __align__(16) Piece {
-    __half2 pair[4];
+    uint4 bits;
+    __device__ __half2& pair(int i) { return reinterpret_cast<__half2*>(&bits)[i]; }
+    __device__ __half2 pair(int i) const { return reinterpret_cast<const __half2*>(&bits)[i]; }
 };
 
 // Adds one value of every thread of a row; all of them get the sum.
@@ -41,40 +44,41 @@ __device__ float add_row(float value, bool alone) {
     __syncthreads();  // the last sum may still be read
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = value;
     __syncthreads();
-    value = of_warp[0];
-    for (int w = 1; w < blockDim.x / 32; ++w) value += of_warp[w];
+    // Every warp adds the sums of all warps, a lane to each.
+    value = threadIdx.x % 32 < blockDim.x / 32 ? of_warp[threadIdx.x % 32] : 0.0f;
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(ALL, value, step);
     return value;
 }
 
-__device__ float add_piece(const Piece& piece) {
+__device__ float add_piece(Piece piece) {
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const float2 two = __half22float2(piece.pair[i]);
+        const float2 two = __half22float2(piece.pair(i));
         sum += two.x + two.y;
     }
     return sum;
 }
 
-__device__ float add_squares(const Piece& piece, float mean) {
+__device__ float add_squares(Piece piece, float mean) {
     float sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const float2 two = __half22float2(piece.pair[i]);
+        const float2 two = __half22float2(piece.pair(i));
         sum += (two.x - mean) * (two.x - mean) + (two.y - mean) * (two.y - mean);
     }
     return sum;
 }
 
-__device__ Piece normalise(const Piece& piece, const Piece& gamma, const Piece& beta, float mean,
+__device__ Piece normalise(Piece piece, Piece gamma, Piece beta, float mean,
                            float inverse) {
     Piece result;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        const float2 two = __half22float2(piece.pair[i]);
-        const float2 g = __half22float2(gamma.pair[i]);
-        const float2 b = __half22float2(beta.pair[i]);
-        result.pair[i] = __floats2half2_rn((two.x - mean) * inverse * g.x + b.x,
+        const float2 two = __half22float2(piece.pair(i));
+        const float2 g = __half22float2(gamma.pair(i));
+        const float2 b = __half22float2(beta.pair(i));
+        result.pair(i) = __floats2half2_rn((two.x - mean) * inverse * g.x + b.x,
                                            (two.y - mean) * inverse * g.y + b.y);
     }
     return result;

@@ -26,8 +26,11 @@ choices = [64, 128]
 ---*/
 #include <cuda_fp16.h>
 
+// Copied by one access of 16 bytes. An array of __half2 is copied element by element, by accesses of 4 bytes.
 struct __align__(16) Eight {
-    __half2 pair[4];
+    uint4 bits;
+    __device__ __half2& pair(int i) { return reinterpret_cast<__half2*>(&bits)[i]; }
+    __device__ __half2 pair(int i) const { return reinterpret_cast<const __half2*>(&bits)[i]; }
 };
 
 struct __align__(16) Angles {
@@ -63,12 +66,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         Eight turned_b;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-            const float2 p = __half22float2(a.pair[i]);
-            const float2 q = __half22float2(b.pair[i]);
+            const float2 p = __half22float2(a.pair(i));
+            const float2 q = __half22float2(b.pair(i));
             const int j = 2 * i;
-            turned_a.pair[i] = __floats2half2_rn(p.x * c.of[j] - q.x * s.of[j],
+            turned_a.pair(i) = __floats2half2_rn(p.x * c.of[j] - q.x * s.of[j],
                                                  p.y * c.of[j + 1] - q.y * s.of[j + 1]);
-            turned_b.pair[i] = __floats2half2_rn(q.x * c.of[j] + p.x * s.of[j],
+            turned_b.pair(i) = __floats2half2_rn(q.x * c.of[j] + p.x * s.of[j],
                                                  q.y * c.of[j + 1] + p.y * s.of[j + 1]);
         }
         y[low] = turned_a;

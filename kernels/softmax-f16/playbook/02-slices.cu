@@ -41,8 +41,11 @@ constexpr int WARPS = THREADS / 32;
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
+// Copied by one access of 8 bytes. An array of __half2 is copied element by element, by accesses of 4 bytes.
 struct __align__(8) Piece {
-    __half2 pair[2];
+    uint2 bits;
+    __device__ __half2& pair(int i) { return reinterpret_cast<__half2*>(&bits)[i]; }
+    __device__ __half2 pair(int i) const { return reinterpret_cast<const __half2*>(&bits)[i]; }
 };
 
 // The largest element of a part of a row, and the sum of the exponentials relative to it.
@@ -75,11 +78,11 @@ __device__ Sum join_block(Sum sum) {
     return sum;
 }
 
-__device__ Sum add_piece(Sum sum, const Piece& piece) {
+__device__ Sum add_piece(Sum sum, Piece piece) {
     float element[4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float2 two = __half22float2(piece.pair[i]);
+        const float2 two = __half22float2(piece.pair(i));
         element[2 * i] = two.x;
         element[2 * i + 1] = two.y;
     }
@@ -94,9 +97,9 @@ __device__ Sum add_piece(Sum sum, const Piece& piece) {
     return {largest, mass};
 }
 
-__device__ float4 normalise(const Piece& piece, float largest, float inverse) {
-    const float2 a = __half22float2(piece.pair[0]);
-    const float2 b = __half22float2(piece.pair[1]);
+__device__ float4 normalise(Piece piece, float largest, float inverse) {
+    const float2 a = __half22float2(piece.pair(0));
+    const float2 b = __half22float2(piece.pair(1));
     return make_float4(power(a.x, largest) * inverse, power(a.y, largest) * inverse,
                        power(b.x, largest) * inverse, power(b.y, largest) * inverse);
 }

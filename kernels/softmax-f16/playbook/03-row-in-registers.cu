@@ -32,6 +32,11 @@ choices = [128, 256, 512]
 value = 2
 choices = [1, 2]
 ---*/
+// The modelled time on `vocabulary` says nothing, because the time model does not know waiting: a block polls at the
+// barrier of the grid until the last block has come, the emulated device gives it four turns for each block that it
+// starts meanwhile, and each poll adds the latency of a load to the block's critical path. 116 blocks make 99 us of it.
+// All other terms stay below 4.2 us, those of step 02 add up to 8.2 us in two launches.
+//
 // A group of blocks takes a row, and the groups take the rows in rounds. All blocks go through as many
 // rounds, because each meets all others at the barrier.
 #include <cooperative_groups.h>
@@ -42,8 +47,11 @@ constexpr int WARPS = THREADS / 32;
 constexpr unsigned ALL = 0xffffffffu;
 constexpr float LOG2_E = 1.4426950408889634f;
 
+// Copied by one access of 8 bytes. An array of __half2 is copied element by element, by accesses of 4 bytes.
 struct __align__(8) Piece {
-    __half2 pair[2];
+    uint2 bits;
+    __device__ __half2& pair(int i) { return reinterpret_cast<__half2*>(&bits)[i]; }
+    __device__ __half2 pair(int i) const { return reinterpret_cast<const __half2*>(&bits)[i]; }
 };
 
 // The largest element of a part of a row, and the sum of the exponentials relative to it.
@@ -77,11 +85,11 @@ __device__ Sum join_block(Sum sum) {
     return sum;
 }
 
-__device__ Sum add_piece(Sum sum, const Piece& piece) {
+__device__ Sum add_piece(Sum sum, Piece piece) {
     float element[4];
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const float2 two = __half22float2(piece.pair[i]);
+        const float2 two = __half22float2(piece.pair(i));
         element[2 * i] = two.x;
         element[2 * i + 1] = two.y;
     }
@@ -96,9 +104,9 @@ __device__ Sum add_piece(Sum sum, const Piece& piece) {
     return {largest, mass};
 }
 
-__device__ float4 normalise(const Piece& piece, float largest, float inverse) {
-    const float2 a = __half22float2(piece.pair[0]);
-    const float2 b = __half22float2(piece.pair[1]);
+__device__ float4 normalise(Piece piece, float largest, float inverse) {
+    const float2 a = __half22float2(piece.pair(0));
+    const float2 b = __half22float2(piece.pair(1));
     return make_float4(power(a.x, largest) * inverse, power(a.y, largest) * inverse,
                        power(b.x, largest) * inverse, power(b.y, largest) * inverse);
 }
