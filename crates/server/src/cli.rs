@@ -21,7 +21,9 @@ use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
 pub use self::access::{TokenCommand, TokenCreateArgs, TokenListArgs, TokenRevokeArgs};
-pub use self::database::{DatabaseCommand, DatabaseCopyArgs, DatabaseMigrateArgs};
+pub use self::database::{
+    DatabaseBackupArgs, DatabaseCommand, DatabaseCopyArgs, DatabaseMigrateArgs,
+};
 pub use self::device::{GpuCheckArgs, PreflightArgs, ScoreModelArgs};
 pub use self::import::{ImportArgs, ImportFormat};
 pub use self::init::{Extents, InitArgs};

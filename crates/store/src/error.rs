@@ -49,6 +49,14 @@ pub enum StoreError {
         /// The cause.
         source: sqlx::migrate::MigrateError,
     },
+    /// A copy of the database cannot be written.
+    #[error("back up the database into {}: name a file that does not exist, on a disk with room", file.display())]
+    Backup {
+        /// The file.
+        file: PathBuf,
+        /// The cause.
+        source: sqlx::Error,
+    },
     /// A copy is made into a database that has been used.
     #[error(
         "copy the database: the Postgres database has rows in {table} ({rows}) already; name a new, empty one"

@@ -12,6 +12,7 @@ mod conditions;
 
 mod access;
 mod admissions;
+mod backup;
 mod calls;
 mod candidates;
 mod changes;
@@ -63,6 +64,7 @@ use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, S
 use uuid::Uuid;
 
 pub use access::{Authentication, NewChange, NewToken, SESSION_DURATION};
+pub use backup::back_up;
 pub use calls::{
     Answer, AnswerEffect, DueCall, MAX_UNANSWERED, NewCall, NewDraft, OpenCalls, WrittenText,
 };

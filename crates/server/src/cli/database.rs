@@ -1,10 +1,12 @@
 //! Commands for the database of a service.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
 
 use super::{DataFolder, DatabaseUrl};
 
-/// Commands for the database of a service, which must not run meanwhile.
+/// Commands for the database of a service. All but `backup` need that the service does not run.
 #[derive(Debug, Clone, PartialEq, Subcommand)]
 pub enum DatabaseCommand {
     /// Bring the tables of a database up to this version of the program, as `serve` does when it starts.
@@ -12,6 +14,18 @@ pub enum DatabaseCommand {
     /// Copy the SQLite database of a data folder into a new, empty Postgres database, in one
     /// transaction. The SQLite database stays as it is.
     Copy(DatabaseCopyArgs),
+    /// Write a copy of the SQLite database of a data folder into a new file, also while the service runs.
+    Backup(DatabaseBackupArgs),
+}
+
+/// Arguments of `database backup`.
+#[derive(Debug, Clone, PartialEq, Args)]
+pub struct DatabaseBackupArgs {
+    /// The new file.
+    pub file: PathBuf,
+    /// The data folder.
+    #[command(flatten)]
+    pub folder: DataFolder,
 }
 
 /// Arguments of `database migrate`.

@@ -1,17 +1,19 @@
-//! `database`: brings the database of a service up to date, or copies it to Postgres.
+//! `database`: brings the database of a service up to date, copies it to Postgres, or backs it up.
 
 use serde::Serialize;
 use store::{CopiedTable, Store, StoreError};
 
 use super::follow::{print, print_json};
 use super::serve;
-use crate::cli::{DatabaseCommand, DatabaseCopyArgs, DatabaseMigrateArgs};
+use crate::cli::{DatabaseBackupArgs, DatabaseCommand, DatabaseCopyArgs, DatabaseMigrateArgs};
 use crate::outcome::{Ending, Failure, Outcome};
+use crate::terminal::plain;
 
 pub(super) async fn database(command: DatabaseCommand) -> Ending {
     match command {
         DatabaseCommand::Migrate(args) => migrate(&args).await,
         DatabaseCommand::Copy(args) => copy(&args).await,
+        DatabaseCommand::Backup(args) => backup(&args).await,
     }
 }
 
@@ -27,6 +29,18 @@ async fn migrate(args: &DatabaseMigrateArgs) -> Ending {
     let _claim = store.claim_database().await.map_err(failure)?;
     store.close().await;
     print("the database has the tables of this version\n")?;
+    Ok(Outcome::Accepted)
+}
+
+async fn backup(args: &DatabaseBackupArgs) -> Ending {
+    let data = serve::open_existing(&args.folder.data)?;
+    ensure_database(&data.database())?;
+    let backup = store::back_up(&data.database(), &args.file).await;
+    backup.map_err(failure)?;
+    print(&format!(
+        "the database is in {}\n",
+        plain(&args.file.display().to_string())
+    ))?;
     Ok(Outcome::Accepted)
 }
 
@@ -96,9 +110,10 @@ fn ensure_database(file: &std::path::Path) -> Result<(), Failure> {
 
 fn failure(error: StoreError) -> Failure {
     match error {
-        StoreError::InUse { .. } | StoreError::NulInText { .. } | StoreError::Url { .. } => {
-            Failure::input(error)
-        }
+        StoreError::InUse { .. }
+        | StoreError::Backup { .. }
+        | StoreError::NulInText { .. }
+        | StoreError::Url { .. } => Failure::input(error),
         other => Failure::infrastructure(other),
     }
 }

@@ -56,6 +56,38 @@ async fn a_call_that_is_dropped_midway_leaves_no_trace() {
 }
 
 #[tokio::test]
+async fn a_backup_is_the_database_after_one_commit_while_others_follow() {
+    let lab = Lab::sqlite().await;
+    let (run, _, baseline) = lab.running(30).await;
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("backup.db");
+    let database = lab.folder.path().join("test.db");
+    let writing = async {
+        for number in 0..20 {
+            lab.submit(run, baseline, &format!("c{number}")).await;
+        }
+    };
+    let (written, ()) = tokio::join!(store::back_up(&database, &file), writing);
+    written.unwrap();
+    let copy = store::Store::open(&file).await.unwrap();
+    let restored = copy.run(run).await.unwrap().unwrap();
+    let page = copy.candidates(run, None, None, 500).await.unwrap();
+    // The total of a run and its candidates are written by one commit.
+    assert_eq!(restored.pending as usize, page.candidates.len() - 1);
+    assert!((1..=21).contains(&page.candidates.len()));
+
+    let again = store::back_up(&database, &file).await.unwrap_err();
+    assert!(matches!(again, store::StoreError::Backup { .. }), "{again}");
+    let (none, other) = (folder.path().join("none.db"), folder.path().join("b"));
+    let missing = store::back_up(&none, &other).await.unwrap_err();
+    assert!(
+        matches!(missing, store::StoreError::Open { .. }),
+        "{missing}"
+    );
+    assert!(!none.exists());
+}
+
+#[tokio::test]
 async fn a_database_of_a_newer_program_is_refused() {
     let lab = Lab::sqlite().await;
     let path = lab.folder.path().join("test.db");
