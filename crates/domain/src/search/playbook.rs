@@ -1,5 +1,5 @@
-//! The playbook: hand-written steps in order. A step is kept if its result is good enough, and its
-//! tunables are swept once it is kept.
+//! The playbook: hand-written steps in order. A step is kept if it is fast enough, or if it is the first that meets
+//! the gates of its phase, so that the next phase opens. Its tunables are swept once it is kept.
 
 use super::sweep;
 use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, fastest};
@@ -22,7 +22,10 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
             EntryState::Rejected(_) | EntryState::Abandoned { .. } => continue,
             EntryState::Accepted { speedup, .. } => speedup,
         };
-        if speedup < best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE {
+        let is_fast = speedup >= best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE;
+        let phases = phases_through(run.task, source);
+        let opens = meets(step, &phases) && !kept.iter().any(|entry| meets(entry, &phases));
+        if !is_fast && !opens {
             continue;
         }
         let is_usable = |entry: &Entry| !run.steering.banned.contains(&entry.id);
@@ -51,24 +54,27 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
 
 /// The fastest kept candidate that meets the gates of every phase before the step's own.
 fn best_for<'a>(task: &Task, source: &KernelSource, kept: &[&'a Entry]) -> Option<&'a Entry> {
-    let own = source
-        .step()
-        .map(|step| step.phase.as_str())
-        .unwrap_or_default();
-    let earlier = task
-        .phases
-        .iter()
-        .map(|phase| phase.name.as_str())
-        .take_while(|name| *name != own)
-        .collect::<Vec<_>>();
-    fastest(kept.iter().copied().filter(|entry| {
-        match &entry.state {
-            EntryState::Accepted { unmet_phases, .. } => !unmet_phases
-                .iter()
-                .any(|name| earlier.contains(&name.as_str())),
-            _ => false,
-        }
-    }))
+    let mut phases = phases_through(task, source);
+    phases.pop();
+    fastest(kept.iter().copied().filter(|entry| meets(entry, &phases)))
+}
+
+/// The names of the phases up to the step's own, which is the last.
+fn phases_through<'a>(task: &'a Task, source: &KernelSource) -> Vec<&'a str> {
+    let own = source.step().map(|step| step.phase.as_str());
+    let names = task.phases.iter().map(|phase| phase.name.as_str());
+    let end = names.clone().position(|name| Some(name) == own);
+    names.take(end.map_or(0, |end| end + 1)).collect()
+}
+
+/// Returns true if a candidate is accepted and meets the gates of these phases.
+fn meets(entry: &Entry, phases: &[&str]) -> bool {
+    match &entry.state {
+        EntryState::Accepted { unmet_phases, .. } => !unmet_phases
+            .iter()
+            .any(|name| phases.contains(&name.as_str())),
+        _ => false,
+    }
 }
 
 fn proposal(index: usize, file: &str, source: &KernelSource, parent: &Entry) -> Proposal {

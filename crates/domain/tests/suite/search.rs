@@ -329,6 +329,39 @@ fn an_unmet_phase_gate_keeps_the_next_phase_closed() {
 }
 
 #[test]
+fn a_slower_step_that_alone_meets_the_gates_of_its_phase_opens_the_next() {
+    let task = task();
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    run.run(|operator, _| {
+        let file = file(operator);
+        let is_second = file.ends_with("02.cu");
+        let opens = is_second || file.ends_with("03.cu");
+        EntryState::Accepted {
+            speedup: match operator {
+                Operator::Baseline => 1.0,
+                _ if is_second => 1.5,
+                _ => 4.0,
+            },
+            promotable: true,
+            unmet_phases: if opens {
+                Vec::new()
+            } else {
+                vec!["parallelism".to_owned()]
+            },
+        }
+    });
+    let parent_of_last = run.candidates.last().unwrap().parent;
+    let last = file(&run.candidates.last().unwrap().operator);
+    assert!(last.ends_with("03.cu"), "{}", run.story());
+    let parent = run
+        .candidates
+        .iter()
+        .find(|entry| Some(entry.id) == parent_of_last);
+    let parent = file(&parent.unwrap().operator);
+    assert!(parent.ends_with("02.cu"), "{}", run.story());
+}
+
+#[test]
 fn a_slower_candidate_that_opens_the_phase_carries_the_playbook_on() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
