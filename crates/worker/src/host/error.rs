@@ -24,7 +24,7 @@ pub enum HostError {
     Toolchain(#[from] toolchain::Missing),
     /// NVIDIA's driver does not work and the emulated one was not found.
     #[error(
-        "find a CUDA driver: {nvidia}, and the emulated driver {DRIVER_LIBRARY} is not in {searched}; build it with `cargo build -p driver` or name it in KERNELWRIGHT_DRIVER"
+        "find a CUDA driver: {nvidia}, and the emulated driver {DRIVER_LIBRARY} is not in {searched}; take it from a release archive, install it with `./kw install`, or name it in KERNELWRIGHT_DRIVER"
     )]
     Driver {
         /// The fault of NVIDIA's driver.
