@@ -47,7 +47,7 @@ pub struct Registration {
 pub struct DeclinedWork {
     /// The work, as the rest of a sentence that begins with "does not".
     pub work: String,
-    /// What is missing on the machine, and how to get it.
+    /// The missing part of the machine, and the way to get it.
     pub reason: String,
 }
 
@@ -114,7 +114,7 @@ pub enum ReportOutcome {
     /// This worker's machine lacks what the task needs. Another worker gets the job, and the candidate is charged
     /// with a fault only if no other is alive.
     Declined {
-        /// What is missing, and how to get it.
+        /// The missing part of the machine, and the way to get it.
         message: String,
     },
     /// The request cannot be evaluated by any worker, because its task was refused admission. The job

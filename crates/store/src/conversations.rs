@@ -15,9 +15,15 @@ use crate::{Store, StoreError, runs};
 /// Texts that one transaction removes, so that other writers do not wait for long.
 const BATCH: i64 = 500;
 
+/// The newest come first, because a prompt may be compressed with an older one as its dictionary.
+const REPLACE_PROMPTS: &str = "UPDATE texts SET content = $3, bases = '[]' WHERE id IN (SELECT prompt_text FROM calls \
+     WHERE run = $1 AND prompt_text < $2 ORDER BY prompt_text DESC LIMIT $4) RETURNING id";
+const REPLACE_REPLIES: &str = "UPDATE texts SET content = $3, bases = '[]' WHERE id IN (SELECT reply_text FROM calls \
+     WHERE run = $1 AND reply_text < $2 ORDER BY reply_text DESC LIMIT $4) RETURNING id";
+
 impl Store {
-    /// Replaces the prompts and replies of runs that ended before a time by a sentence that says so. Returns the runs, the
-    /// one that ended first is the first. A call that is interrupted is completed by the next one.
+    /// Replaces the prompts and replies of runs that ended before a time by a sentence that says so. Returns these
+    /// runs. What a call that was interrupted has left is done by the next call.
     ///
     /// # Errors
     /// The database fails.
@@ -26,9 +32,8 @@ impl Store {
         ended_before: DateTime<Utc>,
     ) -> Result<Vec<RunId>, StoreError> {
         let due: Vec<Uuid> = query_scalar(
-            "SELECT id FROM runs WHERE state IN ('completed', 'failed', 'cancelled') \
-             AND conversations <> 'removed' AND updated_at < $1 \
-             AND EXISTS (SELECT 1 FROM calls WHERE run = runs.id) ORDER BY updated_at, id",
+            "SELECT id FROM runs WHERE ended_at < $1 AND conversations <> 'removed' \
+             AND EXISTS (SELECT 1 FROM calls WHERE run = runs.id) ORDER BY ended_at, id",
         )
         .bind(micros(ended_before))
         .fetch_all(&self.read)
@@ -48,30 +53,24 @@ impl Store {
             messages: Vec::new(),
         });
         self.mark_conversations(run, "removing").await?;
-        for (column, text) in [("prompt", prompt.as_str()), ("reply", notice)] {
-            let mut last = 0;
+        for (statement, text) in [
+            (REPLACE_PROMPTS, prompt.as_str()),
+            (REPLACE_REPLIES, notice),
+        ] {
+            let mut before = i64::MAX;
             loop {
                 let mut tx = self.begin().await?;
-                let removed: Vec<TextId> = query_scalar(match column {
-                    "prompt" => {
-                        "UPDATE texts SET content = $3, bases = '[]' WHERE id IN (SELECT prompt_text FROM calls \
-                         WHERE run = $1 AND prompt_text > $2 ORDER BY prompt_text LIMIT $4) RETURNING id"
-                    }
-                    _ => {
-                        "UPDATE texts SET content = $3, bases = '[]' WHERE id IN (SELECT reply_text FROM calls \
-                         WHERE run = $1 AND reply_text > $2 ORDER BY reply_text LIMIT $4) RETURNING id"
-                    }
-                })
-                .bind(run.uuid())
-                .bind(last)
-                .bind(text.as_bytes().to_vec())
-                .bind(BATCH)
-                .fetch_all(&mut *tx)
-                .await
-                .context("remove a run's conversations")?;
+                let removed: Vec<TextId> = query_scalar(statement)
+                    .bind(run.uuid())
+                    .bind(before)
+                    .bind(text.as_bytes().to_vec())
+                    .bind(BATCH)
+                    .fetch_all(&mut *tx)
+                    .await
+                    .context("remove a run's conversations")?;
                 self.commit_change(tx, CommitScope::Nothing).await?;
-                match removed.into_iter().max() {
-                    Some(highest) => last = highest.number(),
+                match removed.into_iter().min() {
+                    Some(lowest) => before = lowest.number(),
                     None => break,
                 }
             }

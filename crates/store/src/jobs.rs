@@ -120,8 +120,8 @@ impl Store {
     /// - A quarantined device gets no job, and a worker with too many faults in a row gets none for
     ///   a while.
     /// - The job of a candidate that broke too many devices is parked.
-    /// - A worker does not get a job again that it declined, reported a fault for or was lost over, while another worker that
-    ///   could take it is alive.
+    /// - A worker does not get a job again that it declined, reported a fault for or was lost over, while another
+    ///   worker that could take it is alive.
     /// - The re-check of a champion goes to another device of its kind than the one that judged it
     ///   last, while one is alive.
     ///

@@ -477,13 +477,14 @@ pub(crate) async fn set_state(
     query(
         "UPDATE runs SET state = $2, state_detail = $3, \
          elapsed = elapsed + CASE WHEN running_since < $4 THEN $4 - running_since ELSE 0 END, \
-         running_since = $5 WHERE id = $1",
+         running_since = $5, ended_at = $6 WHERE id = $1",
     )
     .bind(run.uuid())
     .bind(word)
     .bind(detail)
     .bind(micros(now))
     .bind(running.then(|| micros(now)))
+    .bind(state.is_over().then(|| micros(now)))
     .execute(&mut *tx)
     .await
     .context("change a run's state")?;

@@ -118,28 +118,32 @@ pub fn run_checks(host: &Host, cancellation: &Cancellation) -> Vec<Check> {
     checks
 }
 
-/// The work that this machine cannot do, according to its checks.
+/// The work that this machine cannot do, according to its checks. Each kind is there once, with all reasons.
 pub fn declined_work(checks: &[Check]) -> Vec<DeclinedWork> {
-    let missing = checks
-        .iter()
-        .filter(|check| matches!(check.status, Status::Warn | Status::Fail));
-    let declined = missing.filter_map(|check| {
+    let mut declined: Vec<DeclinedWork> = Vec::new();
+    for check in checks {
         let work = match check.name {
+            _ if !matches!(check.status, Status::Warn | Status::Fail) => continue,
             "device" => "measure times",
             "python" => "admit tasks with a reference in Python",
             "prescreen" => "examine candidates on an emulated device before the card",
             "profiler" | "profiler_permission" => "read counters with Nsight Compute",
             "sanitizer" => "run compute-sanitizer",
-            _ => return None,
+            _ => continue,
         };
-        let fix = check.fix.as_deref();
-        let reason = [Some(check.found.as_str()), fix];
-        Some(DeclinedWork {
-            work: work.to_owned(),
-            reason: reason.into_iter().flatten().collect::<Vec<_>>().join("; "),
-        })
-    });
-    declined.collect()
+        let reason = match &check.fix {
+            Some(fix) => format!("{}; {fix}", check.found),
+            None => check.found.clone(),
+        };
+        match declined.iter_mut().find(|known| known.work == work) {
+            Some(known) => known.reason = format!("{}; {reason}", known.reason),
+            None => declined.push(DeclinedWork {
+                work: work.to_owned(),
+                reason,
+            }),
+        }
+    }
+    declined
 }
 
 fn pass(name: &'static str, found: String) -> Check {
@@ -210,7 +214,7 @@ fn python_references(host: &Host) -> Check {
             );
             pass(name, found)
         }
-        Err(reason) => warn(name, "no references in Python".to_owned(), reason),
+        Err(reason) => warn(name, "missing".to_owned(), reason),
     }
 }
 
@@ -466,6 +470,27 @@ mod tests {
         assert_eq!(other_processes(&missing).status, Status::NotRun);
         assert_eq!(other_processes(&Ok(Vec::new())).status, Status::Pass);
         assert_eq!(other_processes(&lines("4711")).status, Status::Warn);
+    }
+
+    #[test]
+    fn each_kind_of_declined_work_is_there_once_with_all_reasons() {
+        let checks = [
+            pass("device", "a card".to_owned()),
+            warn(
+                "profiler_permission",
+                "for administrators only".to_owned(),
+                "ask one",
+            ),
+            warn("disk", "1.0 GiB free".to_owned(), "free some"),
+            warn("profiler", "missing".to_owned(), "install it"),
+            not_run("python", "unknown".to_owned()),
+        ];
+        let declined = declined_work(&checks);
+        let expected = DeclinedWork {
+            work: "read counters with Nsight Compute".to_owned(),
+            reason: "for administrators only; ask one; missing; install it".to_owned(),
+        };
+        assert_eq!(declined, [expected]);
     }
 
     #[test]

@@ -62,7 +62,7 @@ pub(super) async fn join(args: JoinArgs) -> Ending {
         .map_err(Failure::infrastructure)?;
     isolated_enough(&host, args.least_isolation)?;
     tracing::info!("evaluating on {} with {}", host.device(), host.toolchain());
-    let Some((host, declined)) = prepare(host, &shutdown).await? else {
+    let Some((host, declined)) = calibrate_and_check(host, &shutdown).await? else {
         return Ok(Outcome::Accepted);
     };
     let health = host.health().clone();
@@ -137,7 +137,7 @@ fn isolated_enough(host: &Host, least: Isolation) -> Result<(), Failure> {
 
 /// Calibrates a card that is new to this machine, and finds out what work the machine cannot do. None if the worker is
 /// to stop.
-async fn prepare(
+async fn calibrate_and_check(
     host: Host,
     shutdown: &CancellationToken,
 ) -> Result<Option<(Host, Vec<DeclinedWork>)>, Failure> {

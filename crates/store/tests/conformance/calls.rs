@@ -4,17 +4,17 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use domain::api::{CandidateState, EventKind, RunState, ShownCandidates};
+use domain::api::{CandidateState, EventKind, ForkOrigin, RunState, ShownCandidates};
 use domain::digest::Digest;
 use domain::id::{CandidateId, RunId};
 use domain::model::{Ceiling, Dollars, Message, Prompt, Speaker, Usage};
 use domain::search::{Draft, EntryState, Operator};
 use store::{
-    Answer, AnswerEffect, CurveDetail, DueCall, MAX_UNANSWERED, NewCall, NewDraft, Store,
+    Answer, AnswerEffect, CurveDetail, DueCall, MAX_UNANSWERED, NewCall, NewDraft, NewRun, Store,
     StoreError, WrittenText,
 };
 
-use crate::fixture::{Lab, accepted, at, candidate, unread};
+use crate::fixture::{Lab, accepted, at, candidate, target, unread};
 use crate::older::copy_to_version;
 
 fn cents(cents: f64) -> Dollars {
@@ -532,10 +532,7 @@ async fn a_snapshot_after_an_earlier_one_is_the_same_as_a_whole_one() {
 async fn conversations_of_runs_that_ended_long_ago_are_removed() {
     let lab = Lab::new().await;
     let (run, worker, baseline) = lab.running(5).await;
-    let drafts = [
-        draft(Operator::Init, &[baseline]),
-        draft(Operator::Init, &[baseline]),
-    ];
+    let drafts = [(); 2].map(|()| draft(Operator::Init, &[baseline]));
     let due = drafted(&lab, run, 1, &drafts).await;
     for (call, body) in due.iter().zip(["fast", "faster"]) {
         assert!(reply(&lab, call, &written(body), 6).await);
@@ -545,6 +542,19 @@ async fn conversations_of_runs_that_ended_long_ago_are_removed() {
     // An open run keeps them, however old it is.
     assert_eq!(lab.store.remove_conversations(at(1_000)).await.unwrap(), []);
     lab.store.cancel(run, at(20)).await.unwrap();
+    // What happens to the run after its end, such as a fork, does not put the removal off.
+    let fork = NewRun {
+        request: &lab.store.request(run).await.unwrap(),
+        promotion: &target(),
+        idempotency_key: None,
+        actor: "ada",
+        fork: Some(ForkOrigin {
+            run,
+            candidate: baseline,
+            ordinal: 0,
+        }),
+    };
+    lab.store.create_run(fork, at(500)).await.unwrap();
     let before = lab.store.run(run).await.unwrap().unwrap();
     assert_eq!(lab.store.remove_conversations(at(20)).await.unwrap(), []);
     lab.store.ensure_conversations(run).await.unwrap();

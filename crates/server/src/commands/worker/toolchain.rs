@@ -13,7 +13,7 @@ const SET_UP: &str = include_str!("../../../../../kw");
 /// Installs the compiler and the disassembler into the cache folder with Python's package installer.
 ///
 /// # Errors
-/// What the set-up program printed, such as that Python is missing or the package index cannot be reached.
+/// An error with the output of the set-up program, such as that Python is missing or the package index cannot be reached.
 pub(super) async fn install(cache: &Path) -> Result<()> {
     let mut child = Command::new("sh")
         .args(["-s", "toolchain"])

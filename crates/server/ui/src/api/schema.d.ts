@@ -2066,7 +2066,7 @@ export interface components {
         };
         /** @description A kind of work that a worker's machine cannot do. */
         DeclinedWork: {
-            /** @description What is missing on the machine, and how to get it. */
+            /** @description The missing part of the machine, and the way to get it. */
             reason: string;
             /** @description The work, as the rest of a sentence that begins with "does not". */
             work: string;
@@ -4181,7 +4181,7 @@ export interface components {
         } | {
             /** @enum {string} */
             kind: "declined";
-            /** @description What is missing, and how to get it. */
+            /** @description The missing part of the machine, and the way to get it. */
             message: string;
         } | {
             /** @enum {string} */
