@@ -93,7 +93,8 @@ pub enum Command {
     /// Bring a database up to date, or copy it from SQLite to Postgres.
     #[command(subcommand)]
     Database(DatabaseCommand),
-    /// Show what takes the room of a data folder and of the bucket of the evidence, with the limits
+    /// Show what takes the room of a data folder, of the database's tables and of the bucket of the evidence, with
+    /// the limits
     Storage(StorageArgs),
     /// List the events that a service could not deliver to the endpoints of its webhooks.
     #[command(subcommand)]

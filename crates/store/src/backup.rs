@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use sqlx::ConnectOptions as _;
-use sqlx::sqlite::SqliteConnectOptions;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteConnection};
 
 use crate::{BUSY_TIMEOUT, StoreError};
 
@@ -14,14 +14,7 @@ use crate::{BUSY_TIMEOUT, StoreError};
 /// [`StoreError::Open`] if the database cannot be opened, or [`StoreError::Backup`] if the file exists or cannot be
 /// written.
 pub async fn back_up(database: &Path, file: &Path) -> Result<(), StoreError> {
-    let options = SqliteConnectOptions::new()
-        .filename(database)
-        .read_only(true)
-        .busy_timeout(BUSY_TIMEOUT);
-    let mut connection = options.connect().await.map_err(|source| StoreError::Open {
-        path: database.to_owned(),
-        source,
-    })?;
+    let mut connection = open_read_only(database).await?;
     sqlx::query("VACUUM INTO $1")
         .bind(file.to_string_lossy().into_owned())
         .execute(&mut connection)
@@ -31,4 +24,16 @@ pub async fn back_up(database: &Path, file: &Path) -> Result<(), StoreError> {
             file: file.to_owned(),
             source,
         })
+}
+
+/// Opens the database for reading, without migrations.
+pub(crate) async fn open_read_only(database: &Path) -> Result<SqliteConnection, StoreError> {
+    let options = SqliteConnectOptions::new()
+        .filename(database)
+        .read_only(true)
+        .busy_timeout(BUSY_TIMEOUT);
+    options.connect().await.map_err(|source| StoreError::Open {
+        path: database.to_owned(),
+        source,
+    })
 }

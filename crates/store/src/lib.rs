@@ -39,6 +39,7 @@ mod service_counts;
 mod snapshot;
 mod sql;
 mod steering;
+mod table_sizes;
 mod tasks;
 mod texts;
 mod views;
@@ -81,6 +82,7 @@ pub use runs::{CreatedRun, NewRun};
 pub use service_counts::{JobCount, RunTotals, ServiceCounts};
 pub use snapshot::{RefusedCandidate, RunOutline, Snapshot};
 pub use steering::Takeover;
+pub use table_sizes::{TableSize, measure_postgres, measure_sqlite};
 pub use tasks::StoredTask;
 use views::KeptAnswers;
 pub use views::{
@@ -126,6 +128,12 @@ const CHECKPOINT_PAGES: &str = "4000";
 /// Prepared statements that each connection keeps, more than the crate has.
 const STATEMENTS: usize = 256;
 
+/// Number of the last migration, which the tables of an open database have.
+pub fn schema_version() -> i64 {
+    let versions = SQLITE_MIGRATIONS.iter().map(|migration| migration.version);
+    versions.max().unwrap_or_default()
+}
+
 /// The database. Clones share their connections.
 #[derive(Debug, Clone)]
 pub struct Store {
@@ -146,6 +154,16 @@ pub struct Store {
     renewed: Arc<Mutex<Option<Instant>>>,
     /// Source of ids and run secrets.
     entropy: Arc<Mutex<ChaCha20Rng>>,
+}
+
+/// Name and address of a Postgres database, without the password.
+fn describe_server(options: &PgConnectOptions) -> String {
+    format!(
+        "{} at {}:{}",
+        options.get_database().unwrap_or(options.get_username()),
+        options.get_host(),
+        options.get_port()
+    )
 }
 
 impl Store {
@@ -208,13 +226,7 @@ impl Store {
     /// version than this program.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions = url.parse().map_err(|source| StoreError::Url { source })?;
-        // Without the password, which the URL holds.
-        let database = format!(
-            "{} at {}:{}",
-            options.get_database().unwrap_or(options.get_username()),
-            options.get_host(),
-            options.get_port()
-        );
+        let database = describe_server(&options);
         let named = |source| StoreError::Connect {
             database: database.clone(),
             source,

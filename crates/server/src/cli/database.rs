@@ -23,6 +23,9 @@ pub enum DatabaseCommand {
 pub struct DatabaseBackupArgs {
     /// The new file.
     pub file: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,
@@ -31,6 +34,9 @@ pub struct DatabaseBackupArgs {
 /// Arguments of `database migrate`.
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct DatabaseMigrateArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,

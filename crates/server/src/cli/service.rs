@@ -109,6 +109,9 @@ pub struct StorageArgs {
     /// The bucket, if there is one.
     #[command(flatten)]
     pub evidence: EvidencePlace,
+    /// The database.
+    #[command(flatten)]
+    pub database: DatabaseUrl,
     /// The data folder.
     #[command(flatten)]
     pub folder: DataFolder,

@@ -28,7 +28,14 @@ async fn migrate(args: &DatabaseMigrateArgs) -> Ending {
     // A service of this version would find nothing to do, and one of another version would be disturbed.
     let _claim = store.claim_database().await.map_err(failure)?;
     store.close().await;
-    print("the database has the tables of this version\n")?;
+    let version = store::schema_version();
+    if args.json {
+        print_json(&serde_json::json!({ "version": version }))?;
+    } else {
+        print(&format!(
+            "the database has the tables of version {version}\n"
+        ))?;
+    }
     Ok(Outcome::Accepted)
 }
 
@@ -37,10 +44,14 @@ async fn backup(args: &DatabaseBackupArgs) -> Ending {
     ensure_database(&data.database())?;
     let backup = store::back_up(&data.database(), &args.file).await;
     backup.map_err(failure)?;
-    print(&format!(
-        "the database is in {}\n",
-        plain(&args.file.display().to_string())
-    ))?;
+    if args.json {
+        print_json(&serde_json::json!({ "file": args.file }))?;
+    } else {
+        print(&format!(
+            "the database is in {}\n",
+            plain(&args.file.display().to_string())
+        ))?;
+    }
     Ok(Outcome::Accepted)
 }
 
@@ -108,7 +119,7 @@ fn ensure_database(file: &std::path::Path) -> Result<(), Failure> {
     )))
 }
 
-fn failure(error: StoreError) -> Failure {
+pub(super) fn failure(error: StoreError) -> Failure {
     match error {
         StoreError::InUse { .. }
         | StoreError::Backup { .. }

@@ -1,4 +1,5 @@
-//! `storage`: shows what takes the room of a data folder and of the bucket of the evidence.
+//! `storage`: shows what takes the room of a data folder, of the tables of the database, and of the bucket of the
+//! evidence.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,9 +8,11 @@ use std::path::{Path, PathBuf};
 
 use indicatif::BinaryBytes;
 use serde::Serialize;
+use store::TableSize;
 use worker::evaluate::limited_folders;
 use worker::host::Settings;
 
+use super::database;
 use super::follow::{print, print_json};
 use super::serve;
 use crate::cli::StorageArgs;
@@ -62,7 +65,16 @@ struct Report {
     bytes: u64,
     /// The largest first.
     entries: Vec<Entry>,
+    /// The tables of the database with their indexes, the largest first. Empty if the folder has no database and
+    /// no other was named.
+    tables: Vec<Table>,
     bucket: Option<Bucket>,
+}
+
+#[derive(Debug, PartialEq, Serialize)]
+struct Table {
+    table: String,
+    bytes: u64,
 }
 
 /// A file or folder at the top of the data folder.
@@ -91,6 +103,14 @@ pub(super) async fn storage(args: StorageArgs) -> Ending {
         let context = format!("read the data folder {}", data.root().display());
         Failure::infrastructure(anyhow::Error::new(error).context(context))
     })?;
+    let file = data.database();
+    let tables = match &args.database.database {
+        Some(url) => store::measure_postgres(url).await,
+        None if file.is_file() => store::measure_sqlite(&file).await,
+        None => Ok(Vec::new()),
+    };
+    let tables = tables.map_err(database::failure)?.into_iter();
+    let tables = tables.map(|TableSize { table, bytes }| Table { table, bytes });
     let bucket = match &args.evidence.evidence_bucket {
         None => None,
         Some(url) => {
@@ -108,6 +128,7 @@ pub(super) async fn storage(args: StorageArgs) -> Ending {
         folder: data.root().to_owned(),
         bytes: entries.iter().map(|entry| entry.bytes).sum(),
         entries,
+        tables: tables.collect(),
         bucket,
     };
     if args.json {
@@ -166,6 +187,7 @@ fn text(report: &Report) -> String {
     let mut text = columns(&rows, 0);
     let whole = BinaryBytes(report.bytes);
     let _infallible = writeln!(text, "{whole} in {}", report.folder.display());
+    text += &tables_text(&report.tables);
     if let Some(bucket) = &report.bucket {
         let (bytes, url) = (BinaryBytes(bucket.bytes), &bucket.url);
         let limit = limit(bucket.most_bytes);
@@ -176,6 +198,22 @@ fn text(report: &Report) -> String {
         );
     }
     text
+}
+
+/// The tables that take at least a hundredth of the database.
+fn tables_text(tables: &[Table]) -> String {
+    let whole: u64 = tables.iter().map(|table| table.bytes).sum();
+    if whole == 0 {
+        return String::new();
+    }
+    let head = ["table of the database", "size"].map(str::to_owned);
+    let large = tables.iter().filter(|table| table.bytes >= whole / 100);
+    let large =
+        large.map(|table| vec![line(&table.table, 40), BinaryBytes(table.bytes).to_string()]);
+    let rows = std::iter::once(head.to_vec()).chain(large);
+    let rows = columns(&rows.collect::<Vec<_>>(), 0);
+    let (count, whole) = (tables.len(), BinaryBytes(whole));
+    format!("\n{rows}{whole} in the {count} tables of the database\n")
 }
 
 fn limit(most_bytes: Option<u64>) -> String {
@@ -209,6 +247,12 @@ mod tests {
             folder: PathBuf::from("data"),
             bytes: 3107,
             entries,
+            tables: [("calls", 9_000), ("runs", 1_000), ("users", 10)]
+                .map(|(table, bytes)| Table {
+                    table: table.to_owned(),
+                    bytes,
+                })
+                .into(),
             bucket: Some(Bucket {
                 url: "s3://evidence".to_owned(),
                 bundles: 2,
@@ -223,8 +267,16 @@ mod tests {
             "{text}"
         );
         assert_eq!(lines[4], "3.03 KiB in data");
+        let tables = [
+            "",
+            "table of the database  size",
+            "calls                  8.79 KiB",
+            "runs                   1000 B",
+            "9.78 KiB in the 3 tables of the database",
+        ];
+        assert_eq!(lines[5..10], tables);
         assert_eq!(
-            lines[5],
+            lines[10],
             "2.00 KiB in s3://evidence: 2 bundles of evidence, limit none"
         );
     }

@@ -88,6 +88,41 @@ async fn a_backup_is_the_database_after_one_commit_while_others_follow() {
 }
 
 #[tokio::test]
+async fn each_table_has_its_size_and_the_largest_is_first() {
+    let lab = Lab::new().await;
+    let (run, _, baseline) = lab.running(300).await;
+    // Compressed texts stay large if nothing in them repeats.
+    let random = (0..3_000).map(|_| uuid::Uuid::new_v4().to_string());
+    let body = random.collect::<String>();
+    lab.submit(run, baseline, &body).await;
+    let sizes = match &lab.url {
+        Some(url) => store::measure_postgres(url).await,
+        None => store::measure_sqlite(&lab.folder.path().join("test.db")).await,
+    };
+    let sizes = sizes.unwrap();
+    let bytes_of = |name: &str| {
+        let found = sizes.iter().find(|size| size.table == name);
+        found
+            .unwrap_or_else(|| panic!("{name} is in {sizes:?}"))
+            .bytes
+    };
+    assert!(sizes.is_sorted_by_key(|size| std::cmp::Reverse(size.bytes)));
+    assert!(bytes_of("texts") > 50_000, "{sizes:?}");
+    assert!(
+        bytes_of("texts") > bytes_of("webhook_deliveries"),
+        "{sizes:?}"
+    );
+
+    let none = lab.folder.path().join("none.db");
+    let missing = store::measure_sqlite(&none).await.unwrap_err();
+    assert!(
+        matches!(missing, store::StoreError::Open { .. }),
+        "{missing}"
+    );
+    assert!(!none.exists());
+}
+
+#[tokio::test]
 async fn a_database_of_a_newer_program_is_refused() {
     let lab = Lab::sqlite().await;
     let path = lab.folder.path().join("test.db");
