@@ -265,6 +265,7 @@ impl Lab {
         self.stop();
         let log = self.folder.path().join("service.log");
         let data = self.data();
+        share_builds(&data)?;
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--data", text(&data)];
         if let Some(database) = &self.database {
             arguments.extend(["--database", database]);
@@ -337,6 +338,7 @@ impl Lab {
     ) -> Result<Process> {
         let log = self.folder.path().join(format!("{folder}.log"));
         let data = self.folder.path().join(folder);
+        share_builds(&data)?;
         let words = [
             "worker",
             "join",
@@ -648,6 +650,22 @@ pub fn binary() -> PathBuf {
         .map(|folder| folder.join("kernelwright"))
         .filter(|path| path.is_file());
     binary.expect("the program is built: run `cargo build --workspace` first")
+}
+
+/// Has a new data folder keep its images with those of all tests: they are named by the digest of all inputs of their
+/// build, and to compile baseline and reference again takes a third of a small task's evaluation.
+///
+/// # Errors
+/// If the folder cannot be made.
+pub fn share_builds(data: &Path) -> Result<()> {
+    let shared = binary().with_file_name("builds-of-tests");
+    std::fs::create_dir_all(&shared)?;
+    std::fs::create_dir_all(data)?;
+    let own = data.join("builds");
+    if !own.exists() {
+        std::os::unix::fs::symlink(&shared, &own)?;
+    }
+    Ok(())
 }
 
 /// Runs `kernelwright` with arguments until it ends.

@@ -49,6 +49,7 @@ impl Judge {
     /// # Errors
     /// If compiler or emulated driver are missing.
     pub fn new(data: &Path) -> Result<Self> {
+        crate::share_builds(data)?;
         let mut settings = Settings::from_environment(data)?;
         settings.executable = crate::binary();
         settings.emulate = true;
