@@ -3,22 +3,26 @@
 //!
 //! `cargo run --package lab --example methods -- record FILE` evaluates every kernel that the author can
 //! write on the emulated device, and continues a file that exists.
-//! `cargo run --package lab --example methods -- compare FILE SEEDS` prints the tables of
-//! docs/measurements/methods.md.
+//! `cargo run --package lab --example methods -- compare FILE SEEDS [RECORDS]` prints the tables of
+//! docs/measurements/methods.md, with the other programs' runs in RECORDS.
+//! `cargo run --package lab --example methods -- serve FILE RECORDS` prints the address of a server for other
+//! programs ([`lab::simulated::opponents`]), and writes their runs when its input ends. `tests/opponents/run` uses it.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use domain::digest::Digest;
 use domain::evaluation::{EVALUATOR_VERSION, Evaluation, EvaluationRequest, EvaluationStage};
 use domain::role::Key;
-use domain::search::Method;
+use domain::search::{Evolution, Method};
 use domain::task::{Bundle, Task};
 use domain::timing::Timing;
 use lab::simulated::author::Parameters;
 use lab::simulated::kernels::{Choices, compose};
 use lab::simulated::landscape::{Landscape, Outcome};
+use lab::simulated::opponents::{Opponents, Records};
 use lab::simulated::trial::{Course, Setting, run};
 use lab::verdicts::judgement::Judge;
 
@@ -43,11 +47,13 @@ fn main() -> Result<()> {
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["record", file] => record(&PathBuf::from(file)),
-        ["compare", file, seeds] => compare(
+        ["compare", file, seeds, records @ ..] => compare(
             &Landscape::read(Path::new(file))?,
             seeds.parse().context("read the number of seeds")?,
+            &read_records(records)?,
         ),
-        _ => bail!("say `record FILE` or `compare FILE SEEDS`"),
+        ["serve", file, records] => serve(&Landscape::read(Path::new(file))?, Path::new(records)),
+        _ => bail!("say `record FILE`, `compare FILE SEEDS [RECORDS]` or `serve FILE RECORDS`"),
     }
 }
 
@@ -114,16 +120,45 @@ fn interval(values: &[f64]) -> (f64, f64) {
     let count = values.len() as f64;
     let mean = values.iter().sum::<f64>() / count;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
-    let error = (squares / (count - 1.0).max(1.0) / count).sqrt();
-    // The quantile for 29 degrees of freedom; that for 99 is 1.98.
-    (mean, 2.045 * error)
+    let freedom = (count - 1.0).max(1.0);
+    // The quantile for so many degrees of freedom by that of the normal distribution (Abramowitz, Stegun: Handbook of
+    // Mathematical Functions, 26.7.5); 2.26 for 9 and 2.05 for 29.
+    let z = 1.959_964_f64;
+    let quantile = z
+        + (z.powi(3) + z) / (4.0 * freedom)
+        + (5.0 * z.powi(5) + 16.0 * z.powi(3) + 3.0 * z) / (96.0 * freedom.powi(2));
+    (mean, quantile * (squares / freedom / count).sqrt())
 }
 
 fn cell((mean, half): (f64, f64)) -> String {
     format!("{mean:.3} ± {half:.3}")
 }
 
-fn compare(landscape: &Landscape, seeds: u64) -> Result<()> {
+#[tokio::main]
+async fn serve(landscape: &Landscape, records: &Path) -> Result<()> {
+    let opponents = Opponents::start(landscape.clone(), Parameters::load()?).await?;
+    println!("http://{}", opponents.address);
+    let mut input = String::new();
+    tokio::task::spawn_blocking(move || std::io::stdin().read_to_string(&mut input)).await??;
+    let text = serde_json::to_string(&opponents.records())?;
+    std::fs::write(records, text).with_context(|| format!("write {}", records.display()))
+}
+
+fn read_records(files: &[&str]) -> Result<Records> {
+    let mut all = Records::new();
+    for file in files {
+        let text = std::fs::read_to_string(file).with_context(|| format!("read {file}"))?;
+        let records: Records =
+            serde_json::from_str(&text).with_context(|| format!("read {file}"))?;
+        all.extend(records);
+    }
+    Ok(all)
+}
+
+/// Courses of one way to search, by the number of trials, one for each seed.
+type Courses = BTreeMap<u32, Vec<Course>>;
+
+fn compare(landscape: &Landscape, seeds: u64, records: &Records) -> Result<()> {
     let task = Task::load(&lab::task(TASK)?)?;
     let parameters = Parameters::load()?;
     let setting = Setting {
@@ -131,7 +166,6 @@ fn compare(landscape: &Landscape, seeds: u64) -> Result<()> {
         landscape,
         parameters: &parameters,
     };
-    let optimum = landscape.optimum().ln();
     let accepted = landscape.kernels.keys();
     let accepted = accepted
         .filter(|one| landscape.speedup(one).is_some())
@@ -148,45 +182,68 @@ fn compare(landscape: &Landscape, seeds: u64) -> Result<()> {
         "| method | at 15 trials | at 45 | at 100 | area to 100 | against best_of at 45 | valid at 45 | dollars at 45 |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    // Share of the logarithm of the highest speedup.
-    let share = |speedup: f64| speedup.ln() / optimum;
-    let last = |course: &Course| share(course.best.last().copied().unwrap_or(1.0));
-    let mut opponent: Vec<f64> = Vec::new();
-    for method in METHODS {
-        let mut cells = Vec::new();
-        let (mut area, mut at_45, mut dollars, mut valid) = (Vec::new(), Vec::new(), 0.0, 0.0);
+    let repairs = Evolution::default().repairs;
+    let ours = METHODS.map(|method| (method, repairs, format!("`{}`", method.as_str())));
+    let without = (Method::BestOf, 0, "`best_of`, no repairs".to_owned());
+    let mut best_of = Vec::new();
+    for (method, repairs, name) in ours.into_iter().chain([without]) {
+        let mut courses = Courses::new();
         for trials in TRIALS {
-            let mut found = Vec::new();
-            for seed in 0..seeds {
-                let course = run(&setting, method, trials, seed)?;
-                found.push(last(&course));
-                if trials == 45 {
-                    dollars += course.dollars / seeds as f64;
-                    valid += course.valid / seeds as f64;
-                }
-                if trials == 100 {
-                    let sum: f64 = course.best.iter().map(|best| share(*best)).sum();
-                    area.push(sum / f64::from(trials));
-                }
-            }
-            cells.push(cell(interval(&found)));
-            if trials == 45 {
-                at_45 = found;
-            }
+            let each = (0..seeds).map(|seed| run(&setting, method, repairs, trials, seed));
+            courses.insert(trials, each.collect::<Result<_>>()?);
         }
-        if method == Method::BestOf {
-            opponent.clone_from(&at_45);
+        print_row(&name, &courses, landscape, &mut best_of);
+    }
+    for (name, runs) in records {
+        let mut courses = Courses::new();
+        for trials in TRIALS {
+            let each = runs.values().map(|run| run.course(trials as usize));
+            let each = each.collect::<Result<_>>();
+            courses.insert(
+                trials,
+                each.with_context(|| format!("read a run of {name}"))?,
+            );
         }
-        let pairs = at_45.iter().zip(&opponent);
-        let differences: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
-        println!(
-            "| `{}` | {} | {} | {} | {:.0}% | {dollars:.2} |",
-            method.as_str(),
-            cells.join(" | "),
-            cell(interval(&area)),
-            cell(interval(&differences)),
-            100.0 * valid,
-        );
+        let name = format!("{name}, {} seeds", runs.len());
+        print_row(&name, &courses, landscape, &mut best_of);
     }
     Ok(())
+}
+
+/// Prints a row of the table. `best_of` holds the results at 45 trials of the first row, which later ones are compared
+/// with.
+fn print_row(name: &str, courses: &Courses, landscape: &Landscape, best_of: &mut Vec<f64>) {
+    // Share of the logarithm of the highest speedup.
+    let optimum = landscape.optimum().ln();
+    let share = |speedup: f64| speedup.ln() / optimum;
+    let found = |trials| -> Vec<f64> {
+        let last = |course: &Course| share(course.best.last().copied().unwrap_or(1.0));
+        courses[&trials].iter().map(last).collect()
+    };
+    let area = |course: &Course| {
+        let sum: f64 = course.best.iter().map(|best| share(*best)).sum();
+        sum / course.best.len() as f64
+    };
+    let [early, middle, late] = TRIALS;
+    let areas: Vec<f64> = courses[&late].iter().map(area).collect();
+    let at_45 = found(middle);
+    if best_of.is_empty() {
+        best_of.clone_from(&at_45);
+    }
+    let pairs = at_45.iter().zip(best_of.iter());
+    let differences: Vec<f64> = pairs.map(|(own, other)| own - other).collect();
+    let mean = |value: fn(&Course) -> f64| {
+        let values = courses[&middle].iter().map(value);
+        values.sum::<f64>() / courses[&middle].len() as f64
+    };
+    println!(
+        "| {name} | {} | {} | {} | {} | {} | {:.0}% | {:.2} |",
+        cell(interval(&found(early))),
+        cell(interval(&at_45)),
+        cell(interval(&found(late))),
+        cell(interval(&areas)),
+        cell(interval(&differences)),
+        100.0 * mean(|course| course.valid),
+        mean(|course| course.dollars),
+    );
 }

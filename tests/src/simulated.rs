@@ -8,5 +8,6 @@
 pub mod author;
 pub mod kernels;
 pub mod landscape;
+pub mod opponents;
 pub mod reader;
 pub mod trial;

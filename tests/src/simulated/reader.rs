@@ -70,7 +70,8 @@ pub fn read(prompt: &str) -> Situation {
     }
 }
 
-fn mark(line: &str) -> Option<Choices> {
+/// The choices behind the mark of a kernel in a line.
+pub(super) fn mark(line: &str) -> Option<Choices> {
     let text = line.split(MARK).nth(1)?;
     let end = text.find(|c: char| c != '.' && !c.is_ascii_digit());
     text[..end.unwrap_or(text.len())]

@@ -55,11 +55,17 @@ struct Run<'a> {
     finish: bool,
 }
 
-/// Runs a method for a number of trials.
+/// Runs a method for a number of trials, each with at most `repairs` repairs of its candidate.
 ///
 /// # Errors
 /// If the run fails or does not end.
-pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Result<Course> {
+pub fn run(
+    setting: &Setting<'_>,
+    method: Method,
+    repairs: u32,
+    trials: u32,
+    seed: u64,
+) -> Result<Course> {
     let mut run = Run {
         setting,
         method,
@@ -73,6 +79,7 @@ pub fn run(setting: &Setting<'_>, method: Method, trials: u32, seed: u64) -> Res
     let evolution = Evolution {
         // Only the trials end a run.
         generations: trials.max(1),
+        repairs,
         ..Evolution::default()
     };
     let models = [ModelChoice {
