@@ -6,8 +6,10 @@
 //!
 //! `cargo build --release --package server --package driver && tests/postgres cargo run --release --package lab
 //! --example fleet_load -- 1000 2 3000 20` for 1,000 workers, two services, 3,000 jobs and evaluations of 20 s on average.
+//! A fifth number is that of clients that follow the run's events meanwhile.
 
 use std::collections::HashSet;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -34,6 +36,8 @@ const POLL: Duration = Duration::from_secs(20);
 const PROGRESS: Duration = Duration::from_secs(10);
 /// The interval between two renewals of a lease, as real workers have it.
 const HEARTBEAT: Duration = Duration::from_secs(HEARTBEAT_SECONDS as u64);
+/// The time after a run's end in which its last events arrive.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
 /// Candidates that are submitted at a time.
 const SUBMITTERS: usize = 8;
 /// One lease in this many is abandoned, as by a machine that was pre-empted without notice.
@@ -79,8 +83,15 @@ async fn main() -> Result<()> {
     let numbers = numbers
         .collect::<Result<Vec<_>, _>>()
         .context("read the numbers")?;
-    let [workers, services, jobs, seconds] = numbers[..] else {
-        bail!("give the numbers of workers, services and jobs, and the seconds of an evaluation");
+    let (workers, services, jobs, seconds, listeners) = match numbers[..] {
+        [workers, services, jobs, seconds] => (workers, services, jobs, seconds, 0),
+        [workers, services, jobs, seconds, listeners] => {
+            (workers, services, jobs, seconds, listeners)
+        }
+        _ => bail!(
+            "give the numbers of workers, services and jobs, the seconds of an evaluation, and, if there are any, \
+             the number of listeners"
+        ),
     };
     let labs = start(services).await?;
     let (run, evaluation) = prepare(&labs[0], jobs).await?;
@@ -105,9 +116,30 @@ async fn main() -> Result<()> {
         .await?;
     watch_idle(&fleet, &labs, &registered, before).await?;
     submit(&fleet, run, jobs).await?;
+    let listening = (0..listeners as usize).map(|index| {
+        let (fleet, count) = (Arc::clone(&fleet), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&count);
+        let task = tokio::spawn(async move { fleet.listen(index, run, counted).await });
+        (task, count)
+    });
+    let listening = listening.collect::<Vec<_>>();
     work(&fleet, &labs, &registered).await?;
 
     let view = labs[0].finished(run).await?;
+    tokio::time::sleep(LAST_EVENTS).await;
+    let mut counts = Vec::new();
+    for (task, count) in listening {
+        ensure!(!task.is_finished(), "a listener ended: {:?}", task.await?);
+        task.abort();
+        counts.push(count.load(Ordering::Relaxed));
+    }
+    if let (Some(least), Some(most)) = (counts.iter().min(), counts.iter().max()) {
+        println!("\nEach of {listeners} listeners received {least} to {most} events.");
+        ensure!(
+            least == most && *least > u64::from(jobs),
+            "events were lost"
+        );
+    }
     let verdicts = view.verdicts.values().sum::<u32>();
     let record = fleet.record.lock().expect("nobody panics with it");
     println!(
@@ -179,6 +211,28 @@ impl Fleet {
         let text = response.text().await?;
         ensure!(status.is_success(), "POST {url}: {status}: {text}");
         Ok(Some(serde_json::from_str(&text)?))
+    }
+
+    /// Follows the run's events, and counts them, until it is aborted.
+    async fn listen(&self, index: usize, run: RunId, count: Arc<AtomicU64>) -> Result<()> {
+        let address = &self.addresses[index % self.addresses.len()];
+        let url = format!("{address}/api/v1/runs/{}/events", run.uuid());
+        let response = self.http.get(&url).send().await?.error_for_status()?;
+        let mut stream = response.bytes_stream();
+        let mut line = Vec::new();
+        while let Some(piece) = stream.next().await {
+            for byte in piece? {
+                if byte != b'\n' {
+                    line.push(byte);
+                    continue;
+                }
+                if line.starts_with(b"id:") {
+                    count.fetch_add(1, Ordering::Relaxed);
+                }
+                line.clear();
+            }
+        }
+        bail!("{url} ended")
     }
 
     async fn lease(&self, index: usize, worker: WorkerId) -> Result<Option<Leased>> {
