@@ -30,7 +30,7 @@ use super::landscape::Landscape;
 use super::reader::mark;
 use super::trial::Course;
 
-/// What a run has done after each of its trials.
+/// Progress of a run, trial by trial.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Record {
     /// Highest speedup after each trial.
