@@ -11,6 +11,7 @@ pub mod guard;
 
 mod candidates;
 mod compare;
+pub mod event_feeds;
 mod events;
 mod evidence;
 mod extract;
@@ -56,6 +57,7 @@ use worker::evaluate::evidence::store::EvidenceStore;
 
 use access::{Access, AccessState, Requirements};
 use error::ApiError;
+use event_feeds::EventFeeds;
 use metrics::Metrics;
 
 /// The longest a request may take that neither streams nor waits by design.
@@ -85,6 +87,8 @@ pub struct App {
     pub metrics: Metrics,
     /// The workers that wait for jobs.
     pub waiting: WaitingWorkers,
+    /// The new events of the runs that clients follow.
+    pub feeds: EventFeeds,
     /// Cancelled when the service stops, so that streams and long polls end.
     pub closing: CancellationToken,
 }

@@ -22,6 +22,7 @@ use crate::credentials::Credentials;
 use crate::data::{Data, Lock, WorkFolder};
 use crate::http::access::{Access, OwnSecrets};
 use crate::http::connections::{self, ConnectionLimits};
+use crate::http::event_feeds::EventFeeds;
 use crate::http::guard::Unprotected;
 use crate::http::metrics::Metrics;
 use crate::http::sso::{self, SingleSignOn};
@@ -325,6 +326,7 @@ impl Service {
 
         let metrics = Metrics::default();
         let (waiting, waking) = WaitingWorkers::start(engine.clone(), closing.clone());
+        let feeds = EventFeeds::new(engine.store().clone());
         let mut parts = vec![("the waiting workers", waking)];
         for (listener, tls, access) in listeners {
             let app = App {
@@ -334,6 +336,7 @@ impl Service {
                 access,
                 metrics: metrics.clone(),
                 waiting: waiting.clone(),
+                feeds: feeds.clone(),
                 closing: closing.clone(),
             };
             let serving = connections::serve(

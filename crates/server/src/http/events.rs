@@ -1,5 +1,5 @@
-//! The event stream of a run. The event table is the truth; the store's hint only says that it
-//! is worth reading again, so a reader that lags or reconnects misses nothing.
+//! The event stream of a run. The event table is the truth: a reader that lags or reconnects reads it, and misses
+//! nothing.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -12,15 +12,14 @@ use domain::id::RunId;
 use futures::{Stream, StreamExt, stream};
 use serde::Deserialize;
 use store::Store;
-use tokio::sync::watch;
+use tokio::sync::broadcast;
+use tokio::sync::broadcast::error::RecvError;
 use utoipa::IntoParams;
 
 use super::App;
 use super::error::{AnyProblem, ApiError};
+use super::event_feeds::{EventFrame, PAGE};
 use super::extract::{Id, Parameters};
-
-/// Number of events that one query fetches.
-const PAGE: u32 = 200;
 
 /// Query parameters of an event stream.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -65,65 +64,64 @@ pub async fn stream_events(
     };
     let store = app.engine.store().clone();
     // An unknown run is an error now rather than an empty stream for ever.
-    let hint = store.changed_run(run);
     let first = store.events_after(run, after, PAGE).await?;
+    let feed = app.feeds.follow(run).await?;
     let reader = Reader {
         store,
-        hint,
+        feed,
         run,
         after,
-        pending: VecDeque::new(),
-    }
-    .with(first);
+        pending: first.iter().map(EventFrame::of).collect(),
+        behind: true,
+    };
     let events = stream::unfold(reader, |mut reader| async {
         reader.next().await.map(|event| (event, reader))
     });
     let until_closing = events.take_until(app.closing.cancelled_owned());
-    Ok(Sse::new(until_closing.map(|event| Ok(frame(&event)))).keep_alive(KeepAlive::default()))
-}
-
-fn frame(event: &Event) -> sse::Event {
-    let data = serde_json::to_string(event).expect("an event has only text keys");
-    sse::Event::default().id(event.id.to_string()).data(data)
+    let frames = until_closing.map(|frame| Ok(frame.into_sse()));
+    Ok(Sse::new(frames).keep_alive(KeepAlive::default()))
 }
 
 struct Reader {
     store: Store,
-    hint: watch::Receiver<u64>,
+    feed: broadcast::Receiver<EventFrame>,
     run: RunId,
     after: i64,
-    pending: VecDeque<Event>,
+    pending: VecDeque<EventFrame>,
+    /// Events may be in the database that the feed does not bring.
+    behind: bool,
 }
 
 impl Reader {
-    fn with(mut self, events: Vec<Event>) -> Self {
-        self.push(events);
-        self
-    }
-
-    fn push(&mut self, events: Vec<Event>) {
-        if let Some(last) = events.last() {
-            self.after = last.id;
-        }
-        self.pending.extend(events);
+    /// Takes a page of the database.
+    fn push(&mut self, events: &[Event]) {
+        self.behind = events.len() == PAGE as usize;
+        self.pending.extend(events.iter().map(EventFrame::of));
     }
 
     /// The next event, waiting for it. `None` ends the stream: the client comes back with the
     /// last id it saw.
-    async fn next(&mut self) -> Option<Event> {
+    async fn next(&mut self) -> Option<EventFrame> {
         loop {
-            if let Some(event) = self.pending.pop_front() {
-                return Some(event);
+            if let Some(frame) = self.pending.pop_front() {
+                self.after = frame.id;
+                return Some(frame);
             }
-            // The hint is read before the events, so that a commit between the two wakes the wait below.
-            self.hint.borrow_and_update();
-            match self.store.events_after(self.run, self.after, PAGE).await {
-                Ok(events) if events.is_empty() => self.hint.changed().await.ok()?,
-                Ok(events) => self.push(events),
-                Err(error) => {
-                    tracing::error!(run.id = %self.run, "failed to {error}; the event stream ends");
-                    return None;
+            if self.behind {
+                match self.store.events_after(self.run, self.after, PAGE).await {
+                    Ok(events) => self.push(&events),
+                    Err(error) => {
+                        tracing::error!(run.id = %self.run, "failed to {error}; the event stream ends");
+                        return None;
+                    }
                 }
+                continue;
+            }
+            match self.feed.recv().await {
+                Ok(frame) if frame.id > self.after => self.pending.push_back(frame),
+                Ok(_) => {}
+                Err(RecvError::Lagged(_)) => self.behind = true,
+                Err(RecvError::Closed) => return None,
             }
         }
     }

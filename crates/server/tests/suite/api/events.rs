@@ -1,9 +1,10 @@
 use axum::body::{Body, BodyDataStream};
 use axum::http::Request;
-use domain::api::{Event, EventKind};
+use domain::api::{Event, EventKind, RunView};
 use domain::id::RunId;
 use futures::StreamExt as _;
 use insta::assert_snapshot;
+use serde_json::json;
 
 use super::service::Service;
 
@@ -89,6 +90,29 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
         let mut by_query = Reader::open(&service, run, &query, None).await;
         assert_eq!(by_query.next().await, all[index + 1]);
     }
+}
+
+/// The service keeps the last 128 events for a client that does not read.
+#[tokio::test]
+async fn a_reader_that_stops_for_a_while_misses_nothing() {
+    let service = Service::with_task().await;
+    let worker = service.register().await;
+    let request = json!({ "task": "scale", "method": "external", "budget": { "trials": 200 } });
+    let run: RunView = service.post("/api/v1/runs", &request).await.read();
+    let run = run.id;
+    let mut slow = Reader::open(&service, run, "", None).await;
+    service.judge(worker, 100.0).await;
+    let mut seen = slow.up_to_verdict().await;
+    for block in 100..250 {
+        service.submit(run, "another block", block).await;
+    }
+    let store = service.engine.store();
+    let all = store.events_after(run, 0, 1_000).await.unwrap();
+    assert!(all.len() > 128 + seen.len(), "only {} events", all.len());
+    while seen.len() < all.len() {
+        seen.push(slow.next().await);
+    }
+    assert_eq!(seen, all);
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use server::http::access::Access;
+use server::http::event_feeds::EventFeeds;
 use server::http::metrics::Metrics;
 use server::http::sso::SingleSignOn;
 use server::http::{App, router};
@@ -91,6 +92,7 @@ impl Service {
             access: access.clone(),
             metrics: Metrics::default(),
             waiting: WaitingWorkers::start(engine.clone(), closing.clone()).0,
+            feeds: EventFeeds::new(engine.store().clone()),
             closing: closing.clone(),
         };
         let (running, stop) = (engine.clone(), closing.clone());
