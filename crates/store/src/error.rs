@@ -39,6 +39,16 @@ pub enum StoreError {
         "claim the database: a service works with it, or a command that needs it alone; stop that one first, or name another database"
     )]
     Claimed,
+    /// Services of another version work with the Postgres database, or did before this one lost its connection.
+    #[error(
+        "work with the tables of the database: they are of version {found}, this program's are of version {own}, and a service may be working with them; stop all services, then start those of one version"
+    )]
+    OtherVersion {
+        /// Version of the tables.
+        found: i64,
+        /// Version of the tables of this program.
+        own: i64,
+    },
     /// The schema could not be brought up to date.
     #[error(
         "migrate the database {database}: it may have been written by a newer version of this program"

@@ -30,6 +30,7 @@ mod iterations;
 mod jobs;
 mod judgements;
 mod leaderboards;
+mod postgres_schema;
 mod promotions;
 mod replicas;
 mod rows;
@@ -222,8 +223,8 @@ impl Store {
     /// `postgres://user:password@host/database`.
     ///
     /// # Errors
-    /// The URL does not parse, the server does not answer or refuses, or the tables are of a newer
-    /// version than this program.
+    /// The URL does not parse, the server does not answer or refuses, or the tables are of a newer version than this
+    /// program, or of an older one with which services work.
     pub async fn connect(url: &str) -> Result<Self, StoreError> {
         let options: PgConnectOptions = url.parse().map_err(|source| StoreError::Url { source })?;
         let database = describe_server(&options);
@@ -243,13 +244,7 @@ impl Store {
             .connect_with(options.clone())
             .await
             .map_err(named)?;
-        POSTGRES_MIGRATIONS
-            .run(&write)
-            .await
-            .map_err(|source| StoreError::Migrate {
-                database: database.clone(),
-                source,
-            })?;
+        postgres_schema::migrate(&write, &database).await?;
         let read = PgPoolOptions::new()
             .max_connections(POSTGRES_READERS)
             .acquire_timeout(BUSY_TIMEOUT)

@@ -16,14 +16,14 @@ use crate::changes::CommitScope;
 use crate::error::ErrorContext;
 use crate::rows::{RowRef, micros};
 use crate::sql::{Pool, query, query_as, query_scalar};
-use crate::{Connection, Store, StoreError};
+use crate::{Connection, Store, StoreError, postgres_schema};
 
 /// The advisory lock of a Postgres database: services share it, and a command that replaces the content has it alone.
 /// The number is arbitrary.
-const SERVICE_LOCK: i64 = 0x4b65_726e_656d;
+pub(crate) const SERVICE_LOCK: i64 = 0x4b65_726e_656d;
 /// The longest wait for the lock: the server takes a moment to notice a killed process.
-const PATIENCE: Duration = Duration::from_secs(10);
-const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const RETRY_INTERVAL: Duration = Duration::from_millis(200);
 /// The interval of the checks that the connection of a claim is open.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest wait for the answer to such a check.
@@ -72,13 +72,16 @@ impl Store {
     /// workers waited for jobs.
     ///
     /// # Errors
-    /// [`StoreError::Claimed`] if a command has had the database alone for ten seconds, or the database fails.
+    /// [`StoreError::Claimed`] if a command has had the database alone for ten seconds, [`StoreError::OtherVersion`] if
+    /// a newer program changed the tables meanwhile, or the database fails.
     pub async fn share_database(&self) -> Result<DatabaseClaim, StoreError> {
         let claim = self.claim("SELECT pg_try_advisory_lock_shared($1)").await?;
         let Some(mut holder) = claim.holder else {
             self.forget_waiting().await?;
             return Ok(claim);
         };
+        // From here on nobody else changes the tables.
+        postgres_schema::require_own_version(&mut holder).await?;
         // The first duties begin the lease.
         sqlx::query(
             "INSERT INTO replicas (id, session, until) VALUES ($1, pg_backend_pid(), 0) \

@@ -6,7 +6,7 @@ use domain::api::CallView;
 use domain::id::CandidateId;
 use sqlx::migrate::Migrator;
 use sqlx::sqlite::SqliteConnectOptions;
-use sqlx::{AssertSqlSafe, ConnectOptions as _, SqliteConnection};
+use sqlx::{AssertSqlSafe, ConnectOptions as _, PgConnection, SqliteConnection};
 use store::{CandidateRecord, Relatives, Store};
 
 use crate::fixture::Lab;
@@ -35,13 +35,25 @@ pub async fn record(store: &Store, id: CandidateId) -> (CandidateRecord, Vec<Cal
     (record, calls, store.relatives(id).await.unwrap())
 }
 
-/// Opens a new database with the schema of a version.
-async fn open_version(path: &Path, version: i64) -> SqliteConnection {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations/sqlite");
-    let mut migrations = Migrator::new(folder).await.unwrap();
+/// The migrations of a database system up to a version.
+async fn migrations_up_to(system: &str, version: i64) -> Migrator {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../migrations");
+    let mut migrations = Migrator::new(folder.join(system)).await.unwrap();
     let older = migrations.migrations.iter();
     let older = older.filter(|migration| migration.version <= version);
     migrations.migrations = older.cloned().collect::<Vec<_>>().into();
+    migrations
+}
+
+/// Gives an empty Postgres database the schema of a version.
+pub async fn migrate_to_version(connection: &mut PgConnection, version: i64) {
+    let migrations = migrations_up_to("postgres", version).await;
+    migrations.run(connection).await.unwrap();
+}
+
+/// Opens a new SQLite database with the schema of a version.
+async fn open_version(path: &Path, version: i64) -> SqliteConnection {
+    let migrations = migrations_up_to("sqlite", version).await;
     let options = SqliteConnectOptions::new()
         .filename(path)
         .create_if_missing(true);

@@ -4,8 +4,11 @@ use std::time::Duration;
 
 use domain::api::RunState;
 use domain::search::Operator;
+use sqlx::{Connection as _, PgConnection};
+use store::{Store, StoreError, schema_version};
 
 use crate::fixture::{Lab, at, candidate};
+use crate::older::migrate_to_version;
 
 #[tokio::test]
 #[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
@@ -129,4 +132,40 @@ async fn a_service_that_starts_beside_another_does_not_extend_the_leases_of_lost
     first.take_duties(at(6)).await.unwrap();
     second.extend_leases(at(30)).await.unwrap();
     assert_eq!(first.expire_leases(at(31)).await.unwrap(), 1);
+}
+
+/// The number of the lock is that of every version.
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn services_of_two_versions_do_not_work_with_one_database() {
+    let url = Lab::empty_postgres().await;
+    let mut older_service = PgConnection::connect(&url).await.unwrap();
+    let (own, older) = (schema_version(), schema_version() - 1);
+    migrate_to_version(&mut older_service, older).await;
+    sqlx::query("SELECT pg_advisory_lock_shared(82899083617645)")
+        .execute(&mut older_service)
+        .await
+        .unwrap();
+    let beside = Store::connect(&url).await.unwrap_err();
+    let expected = StoreError::OtherVersion { found: older, own };
+    assert_eq!(beside.to_string(), expected.to_string());
+    older_service.close().await.unwrap();
+
+    let store = Store::connect(&url).await.unwrap();
+    drop(store.share_database().await.unwrap());
+    let mut newer_service = PgConnection::connect(&url).await.unwrap();
+    sqlx::query(
+        "INSERT INTO _sqlx_migrations (version, description, success, checksum, execution_time) \
+         VALUES ($1, 'of a newer version', TRUE, '', 0)",
+    )
+    .bind(own + 1)
+    .execute(&mut newer_service)
+    .await
+    .unwrap();
+    let back = store.share_database().await.unwrap_err();
+    let found = own + 1;
+    let expected = StoreError::OtherVersion { found, own };
+    assert_eq!(back.to_string(), expected.to_string());
+    let anew = Store::connect(&url).await.unwrap_err();
+    assert!(matches!(anew, StoreError::Migrate { .. }), "{anew}");
 }
