@@ -15,6 +15,7 @@ use domain::task::Task;
 use domain::verdict::Verdict;
 use store::{NewCandidate, NewRun, Proposed, RunOutline, StoreError};
 
+use crate::configured::can_write_values;
 use crate::promote::repository::{self, RepositoryError};
 use crate::{Engine, EngineError, model_choices};
 
@@ -372,10 +373,11 @@ fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static
         let mut tunables = source.plan().tunables.values();
         tunables.any(|tunable| tunable.choices.len() > 1)
     };
-    let starts_at_baseline = request
-        .start
-        .as_deref()
-        .is_none_or(|start| start == "baseline.cu");
+    let start = request.start.as_deref().unwrap_or("baseline.cu");
+    let starts_at_baseline = start == "baseline.cu";
+    let mut steps = task.playbook.iter();
+    let step = steps.find(|(file, _)| file == start);
+    let started = step.map_or(&task.baseline, |(_, source)| source);
     match request.method {
         Method::Playbook if task.playbook.is_empty() => Some((
             "the task has no playbook, so this method has nothing to try".to_owned(),
@@ -387,6 +389,13 @@ fn nothing_to_try(request: &RunRequest, task: &Task) -> Option<(String, &'static
                 .to_owned(),
             "name a file of the playbook as start, declare tunables in the baseline, or choose \
              another method",
+        )),
+        Method::Sweep if !can_write_values(start, started) => Some((
+            format!(
+                "the tunables of {start} are written in a form in which values cannot be replaced"
+            ),
+            "declare each as NAME = { value = 8, choices = [8, 16] } in the table [tunables], and upload the task \
+             again",
         )),
         _ => None,
     }

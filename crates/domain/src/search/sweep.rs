@@ -7,7 +7,7 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::settled::Settled;
-use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason};
+use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, tuning};
 use crate::candidate::KernelSource;
 use crate::plan::Configuration;
 use crate::tuner::{Outcome, Space, Strategy, Tuner};
@@ -18,11 +18,11 @@ const MAX_CONFIGURATIONS: usize = 4096;
 /// them, so that the order in which verdicts arrive changes nothing.
 pub(super) const WAVE: usize = 4;
 
-/// The method: evaluates the start file, then its configurations. Where the trials left cover them,
-/// all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
+/// The method: evaluates the start file, then its configurations that are worth it. Where the trials left cover
+/// them, all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
 pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
-    let (file, source, root) = match run.start.filter(|start| *start != "baseline.cu") {
-        None => ("baseline.cu", &run.task.baseline, &run.candidates[0]),
+    let (file, root) = match run.start.filter(|start| *start != "baseline.cu") {
+        None => ("baseline.cu", &run.candidates[0]),
         Some(start) => {
             let Some((file, source)) = run.task.playbook.iter().find(|(file, _)| file == start)
             else {
@@ -31,25 +31,25 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
             match run.of_step(file) {
                 None => return Plan::Propose(vec![start_proposal(run, file, source)]),
                 Some(entry) if entry.state == EntryState::Pending => return Plan::Wait,
-                Some(entry) => (file.as_str(), source, entry),
+                Some(entry) => (file.as_str(), entry),
             }
         }
     };
-    let names = source.plan().tunables.keys().cloned().collect::<Vec<_>>();
-    let mut missing = missing(run, source, root, &names, file);
+    let Some(tunables) = run.tunables.get(&root.id) else {
+        return Plan::ReadTunables(root.id);
+    };
+    let children = run.sweep_of(root.id);
+    let (open, judged): (Vec<_>, Vec<_>) =
+        children.partition(|entry| entry.state == EntryState::Pending);
+    let waiting = !open.is_empty();
+    let tried = KnownConfigurations { root, judged, open };
+    let missing = tuning::worthwhile(tunables, &tried).into_iter();
+    let mut missing: Vec<Proposal> = missing.map(|one| proposal(root, file, one)).collect();
     missing.shuffle(&mut ChaCha8Rng::seed_from_u64(run.seed));
-    let waiting = run
-        .sweep_of(root.id)
-        .any(|entry| entry.state == EntryState::Pending);
     if missing.len() > run.trials_left(settled) {
         if waiting {
             return Plan::Wait;
         }
-        let tried = KnownConfigurations {
-            root,
-            judged: run.sweep_of(root.id).collect(),
-            open: Vec::new(),
-        };
         missing = choose(run.seed, WAVE, &tried, missing);
     }
     if !missing.is_empty() {

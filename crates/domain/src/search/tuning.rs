@@ -212,30 +212,43 @@ fn next_of(
     tried: &KnownConfigurations<'_>,
     most: usize,
 ) -> Vec<Proposal> {
-    let Some(source) = tunables.source().filter(|_| !is_over(tried)) else {
+    if is_over(tried) {
         return Vec::new();
-    };
-    let dead = dead_tunables(source, tried);
-    let known: BTreeSet<&Configuration> = tried.configurations().collect();
-    let root = tried.root;
-    let changes_nothing = |one: &Configuration| {
-        let mut changed = one.iter().filter(|(name, value)| {
-            dead.contains(name.as_str()) && root.configuration.get(*name) != Some(value)
-        });
-        changed.next().is_some()
-    };
-    let missing = tunables
-        .configurations
-        .iter()
-        .filter(|one| !known.contains(one) && !changes_nothing(one))
+    }
+    let missing = worthwhile(tunables, tried)
+        .into_iter()
         .map(|one| Proposal {
             trial: false,
-            ..sweep::proposal(root, FILE, one.clone())
+            ..sweep::proposal(tried.root, FILE, one)
         })
         .collect();
     let mut chosen = sweep::choose(seed, most, tried, missing);
     chosen.truncate(most);
     chosen
+}
+
+/// The configurations that were not tried yet and may differ from those that were: none changes a tunable without
+/// effect, and none breaks a limit of the device.
+pub(super) fn worthwhile(
+    tunables: &Tunables,
+    tried: &KnownConfigurations<'_>,
+) -> Vec<Configuration> {
+    let Some(source) = tunables.source() else {
+        return Vec::new();
+    };
+    let dead = dead_tunables(source, tried);
+    let known: BTreeSet<&Configuration> = tried.configurations().collect();
+    let own = &tried.root.configuration;
+    let changes_nothing = |one: &Configuration| {
+        let mut changed = one
+            .iter()
+            .filter(|(name, value)| dead.contains(name.as_str()) && own.get(*name) != Some(value));
+        changed.next().is_some()
+    };
+    let all = tunables.configurations.iter();
+    all.filter(|one| !known.contains(one) && !changes_nothing(one))
+        .cloned()
+        .collect()
 }
 
 /// Returns true if the last configurations of a candidate failed or brought no gain, so that further

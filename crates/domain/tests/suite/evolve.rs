@@ -7,6 +7,8 @@ mod selection;
 mod steering;
 mod tuning;
 
+pub use rehearsal::LIMITS;
+
 use domain::candidate::Technique;
 use domain::evaluation::BoundingResource;
 use domain::id::CandidateId;

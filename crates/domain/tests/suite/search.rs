@@ -5,17 +5,21 @@ use std::time::Duration;
 
 use chrono::DateTime;
 use domain::brief::describe_verdict;
-use domain::candidate::Edit;
+use domain::candidate::{Edit, KernelSource};
+use domain::digest::Digest;
 use domain::id::CandidateId;
+use domain::plan::Configuration;
 use domain::search::{
     Action, Budget, Cell, Entry, EntryState, Evolution, Method, Operator, PromotionProgress,
-    RunSnapshot, Spend, Steering, StopReason, Totals, next_actions,
+    RunSnapshot, Spend, Steering, StopReason, Totals, Tunables, next_actions,
 };
 use domain::task::{Bundle, Task};
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
+
+use crate::evolve::LIMITS;
 
 fn kernel(title: &str, phase: &str, tunables: &[(&str, &[i64])]) -> String {
     let names = tunables
@@ -102,6 +106,9 @@ struct Rehearsal<'a> {
     promotion: PromotionProgress,
     refused: Vec<CandidateId>,
     edits: BTreeMap<CandidateId, Vec<Edit>>,
+    tunables: BTreeMap<CandidateId, Tunables>,
+    /// The machine code of a configuration, where a test is about it.
+    images: Option<fn(&Configuration) -> Digest>,
 }
 
 impl<'a> Rehearsal<'a> {
@@ -119,7 +126,17 @@ impl<'a> Rehearsal<'a> {
             promotion: PromotionProgress::None,
             refused: Vec::new(),
             edits: BTreeMap::new(),
+            tunables: BTreeMap::new(),
+            images: None,
         }
+    }
+
+    /// The file of the candidate, the baseline or a step.
+    fn source_of(&self, id: CandidateId) -> &KernelSource {
+        let entry = self.candidates.iter().find(|entry| entry.id == id);
+        let file = file(&entry.expect("it was proposed").operator);
+        let step = self.task.playbook.iter().find(|(own, _)| own == file);
+        step.map_or(&self.task.baseline, |(_, source)| source)
     }
 
     fn next(&self) -> Vec<Action> {
@@ -143,7 +160,7 @@ impl<'a> Rehearsal<'a> {
             excluded: &self.refused,
             steering: &Steering::default(),
             is_fork: false,
-            tunables: &BTreeMap::new(),
+            tunables: &self.tunables,
             edits: &self.edits,
         };
         next_actions(&run, &mut Totals::default())
@@ -182,12 +199,12 @@ impl<'a> Rehearsal<'a> {
                             parent: proposal.parent,
                             operator: proposal.operator,
                             generation: proposal.generation,
-                            configuration: proposal.configuration,
+                            configuration: proposal.configuration.clone(),
                             state,
                             trial: proposal.trial,
                             duplicate: false,
                             thought: None,
-                            image: None,
+                            image: self.images.map(|image| image(&proposal.configuration)),
                             floor_share: None,
                             cell: Cell::default(),
                             asked: None,
@@ -206,10 +223,13 @@ impl<'a> Rehearsal<'a> {
                         let known = self.edits.insert(id, EDITS.map(edit).to_vec());
                         assert_eq!(known, None, "they were found already");
                     }
-                    Action::Draft(_)
-                    | Action::AbandonDrafts
-                    | Action::ReadTunables(_)
-                    | Action::ProposeOrigin => {
+                    Action::ReadTunables(id) => {
+                        let read = self.source_of(id);
+                        let read = Tunables::read(self.task, "k.cu", read.text(), Some(&LIMITS));
+                        let known = self.tunables.insert(id, read);
+                        assert_eq!(known, None, "they were read already");
+                    }
+                    Action::Draft(_) | Action::AbandonDrafts | Action::ProposeOrigin => {
                         panic!("nobody asked for a model")
                     }
                 }
@@ -450,6 +470,29 @@ fn a_sweep_beyond_its_budget_is_steered_by_what_it_found() {
     // A random sample of 60 finds the fastest in one search of nine.
     let optimal = steered.iter().filter(|found| **found > 3.99).count();
     assert!(optimal >= 3, "{steered:?}");
+}
+
+/// A block of 2048 threads breaks a limit, and no code depends on D.
+#[test]
+fn a_sweep_leaves_out_what_cannot_run_or_changes_nothing() {
+    let mut files = task_files();
+    let baseline = "/*---\n[tunables.T]\nvalue = 32\nchoices = [32, 64, 128, 256, 512, 2048]\n\
+                    [tunables.D]\nvalue = 1\nchoices = [1, 2, 3, 4, 5, 6, 7, 8]\n\
+                    [[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [\"T\"]\nargs = [\"y\"]\n---*/\n";
+    files.insert("baseline.cu".to_owned(), baseline.to_owned());
+    let task = Task::load(&Bundle { files }).expect("the folder is whole");
+    let mut run = Rehearsal::new(&task, Method::Sweep, 30);
+    run.images = Some(|configuration| Digest::of(&configuration["T"].to_string()));
+    let (_, end) = run.run(|_, _| accepted(1.0));
+    assert_eq!(end, Action::Finish(StopReason::Exhausted));
+    let tried = run.candidates.iter().map(|entry| &entry.configuration);
+    let threads = |one: &Configuration| one["T"];
+    let with_own = tried.clone().filter(|one| one["D"] == 1).map(threads);
+    let with_own: std::collections::BTreeSet<i64> = with_own.collect();
+    assert_eq!(with_own, [32, 64, 128, 256, 512].into());
+    assert!(tried.clone().all(|one| one["T"] < 2048));
+    // 39 configurations can run. A few show that D has no effect.
+    assert!(tried.count() < 20, "{}", run.story());
 }
 
 #[test]

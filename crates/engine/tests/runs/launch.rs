@@ -68,6 +68,21 @@ async fn a_method_that_has_nothing_to_try_is_refused_at_launch() {
         assert!(problems.contains("choose"), "{problems}");
     }
     lab.launch(request(Method::External, 5)).await;
+
+    let mut loose = bundle();
+    let step = loose.files.get_mut("playbook/01.cu").unwrap();
+    let table = "[tunables.TILE]\nvalue = 16\nchoices = [16, 32, 64]\n";
+    let line = "[tunables]\nTILE: { value = 16, choices = [16, 32, 64] }\n";
+    assert!(step.contains(table), "{step}");
+    *step = step.replace(table, line);
+    let task = Task::load(&loose).unwrap();
+    let later = later + chrono::TimeDelta::seconds(1);
+    store.put_task(&task, &loose, later).await.unwrap();
+    let mut sweep = request(Method::Sweep, 5);
+    sweep.start = Some("playbook/01.cu".to_owned());
+    let problems = refusal(&lab, sweep).await;
+    assert!(problems.contains("cannot be replaced"), "{problems}");
+    assert!(problems.contains("choices = [8, 16]"), "{problems}");
 }
 
 #[tokio::test]

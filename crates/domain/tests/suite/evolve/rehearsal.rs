@@ -22,7 +22,7 @@ const KERNEL: &str =
     "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [32]\nargs = [\"y\"]\n---*/\n";
 
 /// The limits of the device.
-const LIMITS: Limits = Limits {
+pub const LIMITS: Limits = Limits {
     sm_count: 58,
     threads_per_block: 1024,
     block: [1024, 1024, 64],
