@@ -13,7 +13,7 @@ use domain::causes::with_causes;
 use domain::id::WorkerId;
 use engine::Engine;
 use store::{COUNT_INTERVAL, StoreError, WaitingJobs};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore, SemaphorePermit};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -25,10 +25,15 @@ const LEAVE_AFTER: Duration = Duration::from_secs(10);
 /// The time for which a worker is not woken again that found no job for itself.
 const REST: Duration = Duration::from_secs(1);
 
+/// Requests that look for a job at a time. The others queue here and not for a connection to the database, so that
+/// renewals and reports overtake them when many workers come at once.
+const LOOKS: usize = 4;
+
 /// The requests that wait at this service. Clones share them.
 #[derive(Clone)]
 pub struct WaitingWorkers {
     engine: Engine,
+    looks: Arc<Semaphore>,
     state: Arc<Mutex<State>>,
     /// Tells the task that a woken worker found no job, so that another may have to be woken.
     again: Arc<Notify>,
@@ -74,6 +79,7 @@ impl WaitingWorkers {
     pub fn start(engine: Engine, closing: CancellationToken) -> (Self, JoinHandle<()>) {
         let waiting = Self {
             engine,
+            looks: Arc::new(Semaphore::new(LOOKS)),
             state: Arc::default(),
             again: Arc::default(),
         };
@@ -109,6 +115,12 @@ impl WaitingWorkers {
             wake,
             is_due: false,
         }
+    }
+
+    /// Waits until a request may look for a job, which it may until the value is dropped. First come, first served.
+    pub async fn turn(&self) -> SemaphorePermit<'_> {
+        let turn = self.looks.acquire().await;
+        turn.expect("the semaphore is never closed")
     }
 
     async fn serve(&self) {

@@ -236,6 +236,9 @@ impl Store {
         let options = options
             .application_name("kernelwright")
             .options([("lock_timeout", milliseconds.as_str())])
+            // The statement that lends a job has a high estimated cost and takes a few milliseconds; compiling it, which
+            // the server does anew each time, took 94.
+            .options([("jit", "off")])
             .options(POSTGRES_LOST_CLIENT)
             .statement_cache_capacity(STATEMENTS);
         let write = PgPoolOptions::new()

@@ -21,6 +21,8 @@ use super::extract::{Body, Id, Parameters};
 
 /// The longest a poll may wait, seconds.
 const MAX_WAIT: u32 = 30;
+/// The shortest time for which a request waits for its turn to look for a job.
+const MIN_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Query parameters of a poll for a job.
 #[derive(Debug, Deserialize, IntoParams)]
@@ -126,14 +128,20 @@ pub async fn lease(
 ) -> Result<Response, ApiError> {
     let wait = Duration::from_secs(u64::from(query.wait.min(MAX_WAIT)));
     let until = Instant::now() + wait;
+    let patience = until.max(Instant::now() + MIN_PATIENCE);
     let owner = caller.owner();
     let store = app.engine.store();
     let device = Box::pin(store.check_lease(worker, owner.as_deref())).await?;
     // Before the first look, so that a job which is queued after it wakes the request.
     let mut request = (!wait.is_zero()).then(|| app.waiting.enter(worker, device));
     loop {
+        let Ok(turn) = tokio::time::timeout_at(patience, app.waiting.turn()).await else {
+            return Ok(StatusCode::NO_CONTENT.into_response());
+        };
         // Boxed, so that a request holds this memory only while it looks.
-        if let Some(lease) = Box::pin(app.engine.lease(worker)).await? {
+        let lease = Box::pin(app.engine.lease(worker)).await?;
+        drop(turn);
+        if let Some(lease) = lease {
             if let Some(request) = request {
                 request.finish();
             }
