@@ -482,7 +482,7 @@ fn a_sweep_leaves_out_what_cannot_run_or_changes_nothing() {
     files.insert("baseline.cu".to_owned(), baseline.to_owned());
     let task = Task::load(&Bundle { files }).expect("the folder is whole");
     let mut run = Rehearsal::new(&task, Method::Sweep, 30);
-    run.images = Some(|configuration| Digest::of(&configuration["T"].to_string()));
+    run.images = Some(|configuration| Digest::of(configuration["T"].to_string()));
     let (_, end) = run.run(|_, _| accepted(1.0));
     assert_eq!(end, Action::Finish(StopReason::Exhausted));
     let tried = run.candidates.iter().map(|entry| &entry.configuration);
