@@ -18,8 +18,8 @@ const MAX_CONFIGURATIONS: usize = 4096;
 /// them, so that the order in which verdicts arrive changes nothing.
 pub(super) const WAVE: usize = 4;
 
-/// The method: evaluates the start file, then its configurations that are worth it. Where the trials left cover
-/// them, all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
+/// The method: evaluates the start file, then its configurations that can run and may differ from others. Where the
+/// trials left cover them, all are proposed at once, in an order that the seed decides; otherwise the tuner chooses.
 pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
     let (file, root) = match run.start.filter(|start| *start != "baseline.cu") {
         None => ("baseline.cu", &run.candidates[0]),

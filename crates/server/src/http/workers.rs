@@ -135,8 +135,10 @@ pub async fn lease(
     // Before the first look, so that a job which is queued after it wakes the request.
     let mut request = (!wait.is_zero()).then(|| app.waiting.enter(worker, device));
     loop {
-        let Ok(turn) = tokio::time::timeout_at(patience, app.waiting.turn()).await else {
-            return Ok(StatusCode::NO_CONTENT.into_response());
+        let turn = tokio::select! {
+            turn = app.waiting.turn() => turn,
+            () = app.closing.cancelled() => return Ok(StatusCode::NO_CONTENT.into_response()),
+            () = tokio::time::sleep_until(patience) => return Ok(StatusCode::NO_CONTENT.into_response()),
         };
         // Boxed, so that a request holds this memory only while it looks.
         let lease = Box::pin(app.engine.lease(worker)).await?;
