@@ -36,7 +36,7 @@ export async function newPage(browser, { colorScheme = "light", size = "desktop"
   const page = await context.newPage();
   const complaints = [];
   page.on("console", (message) => {
-    if (["error", "warning"].includes(message.type())) complaints.push(message.text());
+    if (["error", "warning"].includes(message.type())) complaints.push(`${message.text()} (${message.location().url})`);
   });
   page.on("pageerror", (error) => complaints.push(String(error)));
   return { context, page, complaints };

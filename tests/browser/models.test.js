@@ -83,6 +83,7 @@ describe("the form", () => {
       await page.getByLabel(field, { exact: true }).fill(value);
       await button("Launch").click();
       await page.locator('[data-field="budget.trials"]').getByText(message).waitFor();
+      await panel("Estimate").getByText("For a whole number of trials").waitFor();
     }
     assert.equal(await page.evaluate(() => document.activeElement.id), "field-budget-trials");
     assert.deepEqual(complaints, [], "nothing was asked of the service");
