@@ -37,11 +37,12 @@ it("a run is asked to end early, to sweep less and to learn which model to ask",
   await page.getByText("How models are asked").click();
   assert.equal(await page.getByLabel("Configurations, %").inputValue(), "25");
   await page.getByLabel("Configurations, %").fill("0");
+  await page.getByLabel("Choice of configurations").selectOption("greedy");
   await page.getByLabel("Choose model and operator by what they gained").check();
   const [request] = await Promise.all([page.waitForRequest((made) => made.method() === "POST" && made.url().endsWith("/api/v1/runs")), page.keyboard.press("Control+Enter")]);
   const { budget, evolution } = request.postDataJSON();
   assert.deepEqual(budget, { trials: 45, floor_percent: 90, gain_per_dollar: 2 });
-  assert.deepEqual([evolution.sweep_percent, evolution.bandit], [0, true]);
+  assert.deepEqual([evolution.sweep_percent, evolution.strategy, evolution.bandit], [0, "greedy", true]);
 });
 
 it("a run begins with the lessons of another", async () => {

@@ -21,6 +21,8 @@ use std::str::FromStr;
 use rand::SeedableRng as _;
 use rand::seq::SliceRandom as _;
 use rand_chacha::ChaCha8Rng;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
 
 use history::History;
 use path::{Path, Pause};
@@ -28,7 +30,8 @@ use path::{Path, Pause};
 pub use space::{Point, Space, SpaceError};
 
 /// The strategies of a tuner.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
 pub enum Strategy {
     /// Every configuration in the order of the space.
     Exhaustive,

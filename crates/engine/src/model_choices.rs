@@ -31,7 +31,7 @@ pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
         }
     };
     unused("models", !request.models.is_empty());
-    unused("evolution", request.evolution != Evolution::default());
+    unused("evolution", !request.evolution.suits(request.method));
     unused("budget.tokens", request.budget.tokens.is_some());
     unused("budget.dollars", request.budget.dollars.is_some());
     let gain = request.budget.gain_per_dollar;

@@ -1,12 +1,17 @@
-//! The settings of the methods that ask models: schedule, repairs, wording of prompts and models.
+//! The settings of the methods that ask models (schedule, repairs, wording of prompts, models), and of those that
+//! search tunables.
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::Method;
+use crate::tuner::Strategy;
+
 /// The most serial repairs of one candidate. Later ones rarely find what the first ones did not.
 const MAX_REPAIRS: u32 = 4;
 
-/// The settings of the methods that ask models.
+/// The settings of the methods that ask models. `sweep` takes `strategy` only, and
+/// `transform` also `sweep_percent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Evolution {
@@ -26,6 +31,8 @@ pub struct Evolution {
     /// Share of the timed candidates that are configurations of the elite's tunables, percent, 90 at
     /// most; 0 for none. They are no trials. Without effect where `faithful` is set.
     pub sweep_percent: u32,
+    /// How configurations of tunables are chosen where not all of them are evaluated.
+    pub strategy: Strategy,
     /// Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
     /// by weights and in turn. Without effect where `faithful` is set.
     pub bandit: bool,
@@ -44,6 +51,7 @@ impl Default for Evolution {
             temperature: 1.0,
             repairs: 2,
             sweep_percent: 25,
+            strategy: Strategy::default(),
             bandit: false,
             style: PromptStyle::Standard,
             prompt_tokens: None,
@@ -52,6 +60,24 @@ impl Default for Evolution {
 }
 
 impl Evolution {
+    /// True if a method that asks no model has a use for everything that differs from the default.
+    pub fn suits(&self, method: Method) -> bool {
+        let (strategy, sweep_percent) = (self.strategy, self.sweep_percent);
+        let used = match method {
+            Method::Sweep => Self {
+                strategy,
+                ..Self::default()
+            },
+            Method::Transform => Self {
+                strategy,
+                sweep_percent,
+                ..Self::default()
+            },
+            _ => Self::default(),
+        };
+        *self == used
+    }
+
     /// The most serial repairs of one failed candidate.
     pub fn repairs_of_each(&self) -> u32 {
         if self.faithful {

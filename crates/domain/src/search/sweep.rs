@@ -50,7 +50,7 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
         if waiting {
             return Plan::Wait;
         }
-        missing = choose(run.seed, WAVE, &tried, missing);
+        missing = choose(run.evolution.strategy, run.seed, WAVE, &tried, missing);
     }
     if !missing.is_empty() {
         Plan::Propose(missing)
@@ -82,6 +82,7 @@ impl<'a> KnownConfigurations<'a> {
 
 /// The proposals that the tuner chooses next of those that are missing, at most `most`.
 pub(super) fn choose(
+    strategy: Strategy,
     seed: u64,
     most: usize,
     tried: &KnownConfigurations<'_>,
@@ -123,7 +124,7 @@ pub(super) fn choose(
     let Ok(space) = Space::new(values.collect(), all.iter().map(|one| choices(one))) else {
         return missing;
     };
-    let mut tuner = Tuner::new(&space, Strategy::default(), seed);
+    let mut tuner = Tuner::new(&space, strategy, seed);
     let point = |entry: &Entry| space.find(&choices(&entry.configuration));
     for entry in tried.open.iter().copied() {
         if let Some(point) = point(entry) {

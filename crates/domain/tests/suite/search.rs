@@ -14,6 +14,7 @@ use domain::search::{
     RunSnapshot, Spend, Steering, StopReason, Totals, Tunables, next_actions,
 };
 use domain::task::{Bundle, Task};
+use domain::tuner;
 use domain::verdict::VerdictKind;
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -102,6 +103,7 @@ struct Rehearsal<'a> {
     budget: Budget,
     start: Option<&'a str>,
     seed: u64,
+    strategy: tuner::Strategy,
     candidates: Vec<Entry>,
     promotion: PromotionProgress,
     refused: Vec<CandidateId>,
@@ -122,6 +124,7 @@ impl<'a> Rehearsal<'a> {
             },
             start: None,
             seed: 7,
+            strategy: tuner::Strategy::default(),
             candidates: Vec::new(),
             promotion: PromotionProgress::None,
             refused: Vec::new(),
@@ -148,6 +151,7 @@ impl<'a> Rehearsal<'a> {
             start: self.start,
             evolution: &Evolution {
                 sweep_percent: 0,
+                strategy: self.strategy,
                 ..Evolution::default()
             },
             models: &[],
@@ -470,6 +474,25 @@ fn a_sweep_beyond_its_budget_is_steered_by_what_it_found() {
     // A random sample of 60 finds the fastest in one search of nine.
     let optimal = steered.iter().filter(|found| **found > 3.99).count();
     assert!(optimal >= 3, "{steered:?}");
+}
+
+#[test]
+fn a_sweep_beyond_its_budget_follows_the_strategy_of_its_run() {
+    let mut files = task_files();
+    let axes: &[(&str, &[i64])] = &[("A", &[1, 2, 4, 8]), ("B", &[1, 2, 4, 8])];
+    files.insert("baseline.cu".to_owned(), kernel("b", "parallelism", axes));
+    let task = Task::load(&Bundle { files }).expect("the folder is whole");
+    let chosen = |strategy| {
+        let mut run = Rehearsal::new(&task, Method::Sweep, 6);
+        run.strategy = strategy;
+        run.run(|_, _| accepted(1.0));
+        let configurations = run.candidates.iter().map(|entry| &entry.configuration);
+        let pairs = configurations.map(|one| (one["A"], one["B"]));
+        pairs.collect::<Vec<_>>()
+    };
+    let in_order = [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4)];
+    assert_eq!(chosen(tuner::Strategy::Exhaustive), in_order);
+    assert_ne!(chosen(tuner::Strategy::Random), in_order);
 }
 
 /// A block of 2048 threads breaks a limit, and no code depends on D.

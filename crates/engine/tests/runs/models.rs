@@ -11,6 +11,7 @@ use domain::evaluation::EvaluationRequest;
 use domain::id::RunId;
 use domain::model::{Dollars, ModelView, Price, Prompt, ReplyEnd, Usage};
 use domain::search::{Budget, Evolution, Method, ModelChoice, Operator, StopReason};
+use domain::tuner::Strategy;
 use domain::verdict::{Verdict, VerdictKind};
 use engine::llm::{CallRequest, Llm, LlmError, ModelServer, Models, Position, Reply};
 use engine::{Clock, EngineError};
@@ -506,7 +507,7 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
             other => panic!("{other:?}"),
         }
     };
-    let cases: [(Change, &str); 9] = [
+    let cases: [(Change, &str); 10] = [
         (|asked| asked.models.clear(), "needs a model"),
         (
             |asked| asked.models[0].name = "n".to_owned(),
@@ -517,6 +518,14 @@ async fn a_request_that_cannot_work_is_refused_with_every_reason() {
         (|asked| asked.evolution.generations = 0, "generations"),
         (|asked| asked.evolution.temperature = 3.0, "temperature"),
         (|asked| asked.method = Method::Sweep, "asks no model"),
+        (
+            |asked| {
+                asked.method = Method::Playbook;
+                asked.models.clear();
+                asked.evolution.strategy = Strategy::Greedy;
+            },
+            "the method playbook asks no model",
+        ),
         (
             |asked| asked.lessons = "x".repeat(16_385),
             "at most 16384 are allowed",

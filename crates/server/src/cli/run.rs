@@ -7,8 +7,10 @@ use clap::{Args, ValueEnum};
 use domain::id::{CandidateId, RunId};
 use domain::model::Dollars;
 use domain::search::{Evolution, Method, ModelChoice, PromptStyle, Schedule};
+use domain::tuner::Strategy;
 
 use super::number::{decimal, whole};
+use super::sweep::strategies;
 use super::{DataFolder, ServiceAddress};
 use crate::run_export::RunExportFormat;
 
@@ -196,9 +198,13 @@ pub struct AskingArgs {
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub repairs: Option<u32>,
     /// Share of the timed candidates that are configurations of the elite's tunables, percent, 0 for
-    /// none. They are no trials. By default 25.
+    /// none. They are no trials. By default 25. The method transform takes it, too.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub sweep_percent: Option<u32>,
+    /// How configurations of tunables are chosen where not all of them are evaluated. By default surrogate. The
+    /// methods sweep and transform, which ask no model, take it, too.
+    #[arg(long, value_parser = strategies())]
+    pub strategy: Option<Strategy>,
     /// Choose model and operator of each candidate by how often they raised the best speedup per dollar,
     /// instead of by weights and in turn.
     #[arg(long)]
@@ -231,6 +237,7 @@ impl AskingArgs {
             temperature: self.temperature.unwrap_or(default.temperature),
             repairs: self.repairs.unwrap_or(default.repairs),
             sweep_percent: self.sweep_percent.unwrap_or(default.sweep_percent),
+            strategy: self.strategy.unwrap_or(default.strategy),
             bandit: self.bandit,
             style: self.style.map_or(default.style, PromptStyle::from),
             prompt_tokens: self.prompt_tokens,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser as _};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use domain::tuner::Strategy;
 
 use super::number::whole;
@@ -16,12 +16,7 @@ pub struct SweepArgs {
     #[arg(long, value_name = "FILE")]
     pub recorded: PathBuf,
     /// Search strategy.
-    #[arg(
-        long,
-        default_value_t = Strategy::default(),
-        value_parser = PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str))
-            .map(|name| name.parse::<Strategy>().expect("only names of strategies are possible"))
-    )]
+    #[arg(long, default_value_t = Strategy::default(), value_parser = strategies())]
     pub strategy: Strategy,
     /// The most configurations to evaluate.
     #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true, value_parser = whole::<usize>)]
@@ -35,4 +30,13 @@ pub struct SweepArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
+}
+
+/// Reads the name of a strategy.
+pub(super) fn strategies() -> impl TypedValueParser<Value = Strategy> {
+    let names = PossibleValuesParser::new(Strategy::ALL.map(Strategy::as_str));
+    names.map(|name| {
+        name.parse::<Strategy>()
+            .expect("only names of strategies are possible")
+    })
 }

@@ -2657,7 +2657,10 @@ export interface components {
             /** @description Names of files to send; none once the bundle is complete. */
             missing: string[];
         };
-        /** @description The settings of the methods that ask models. */
+        /**
+         * @description The settings of the methods that ask models. `sweep` takes `strategy` only, and
+         *     `transform` also `sweep_percent`.
+         */
         Evolution: {
             /**
              * @description Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
@@ -2698,6 +2701,11 @@ export interface components {
              *     }
              */
             schedule: components["schemas"]["Schedule"];
+            /**
+             * @description How configurations of tunables are chosen where not all of them are evaluated.
+             * @default surrogate
+             */
+            strategy: components["schemas"]["Strategy"];
             /**
              * @description The wording of prompts.
              * @default standard
@@ -4799,6 +4807,11 @@ export interface components {
          * @enum {string}
          */
         StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "device_dollars" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "phase_closed" | "requested";
+        /**
+         * @description The strategies of a tuner.
+         * @enum {string}
+         */
+        Strategy: "exhaustive" | "random" | "latin_hypercube" | "greedy" | "genetic" | "simulated_annealing" | "dual_annealing" | "surrogate";
         /** @description A kernel from an outside proposer. */
         Submission: {
             /** @description The name of the file in messages. */

@@ -70,6 +70,7 @@ export type Spend = Value<"Spend">;
 export type Budget = Value<"Budget">;
 export type Method = Value<"Method">;
 export type Evolution = Value<"Evolution">;
+export type Strategy = Value<"Strategy">;
 export type PromptStyle = Value<"PromptStyle">;
 export type ModelChoice = Value<"ModelChoice">;
 export type ModelView = Value<"ModelView">;

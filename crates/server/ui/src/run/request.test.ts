@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 
-import type { Problem } from "../api/types";
+import type { Method, Problem } from "../api/types";
 import { byField, emptyForm, requestOf, RequestKey, type Form, problemsOf } from "./request";
 import { settings } from "./settings";
 
@@ -12,6 +12,11 @@ describe("a request", () => {
   it("says nothing of models where the method asks none", () => {
     const request = requestOf(form({ method: "playbook", models: { fast: 1 }, dollars: 3, tokens: 10 }));
     expect(request).toEqual({ task: "softmax", method: "playbook", budget: { trials: 45 }, seed: 0 });
+  });
+
+  it("names the strategy where tunables are searched without a model", () => {
+    const asked = (method: Method) => requestOf(form({ method, strategy: "greedy" })).evolution;
+    expect([asked("sweep"), asked("transform"), asked("playbook")]).toEqual([{ strategy: "greedy" }, { strategy: "greedy" }, undefined]);
   });
 
   it("names models with their weights, and budgets that were filled in", () => {
@@ -96,7 +101,7 @@ it("has one key for one request", () => {
 });
 
 it("says settings in words", () => {
-  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, bandit: false, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
+  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, strategy: "latin_hypercube" as const, bandit: false, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
   expect(settings({ ...evolution, schedule: { mode: "steady", in_flight: 4 } })).toEqual([
     "steady with 4 open",
     "1 generation after the first",
@@ -106,7 +111,7 @@ it("says settings in words", () => {
     "prompts of 9,000 tokens at most",
   ]);
   expect(settings({ ...evolution, faithful: false, schedule: { mode: "generational" } })).toEqual(
-    expect.arrayContaining(["3 repairs in a row at most", "25\u00a0% of the timed candidates are configurations of the fastest", "models chosen by weight, operators in turn"]),
+    expect.arrayContaining(["3 repairs in a row at most", "25\u00a0% of the timed candidates are configurations of the fastest, by latin hypercube", "models chosen by weight, operators in turn"]),
   );
   expect(settings({ ...evolution, faithful: false, sweep_percent: 0, bandit: true, schedule: { mode: "generational" } })).toEqual(
     expect.arrayContaining(["tunables of the fastest are not searched", "models and operators chosen by gain per dollar"]),

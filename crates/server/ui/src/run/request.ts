@@ -4,7 +4,7 @@
 import type { ApiError } from "../api/client";
 import type { Evolution, Method, Problem, RunRequest } from "../api/types";
 import { parseTags } from "./tags";
-import { methodAsksModels, methodHasReaders } from "./settings";
+import { methodAsksModels, methodHasReaders, methodHasStrategy } from "./settings";
 
 /** The values of the form. A number that was not filled in is null. */
 export interface Form {
@@ -29,6 +29,7 @@ export interface Form {
   temperature: number | null;
   repairs: number | null;
   sweep_percent: number | null;
+  strategy: Evolution["strategy"];
   bandit: boolean;
   style: Evolution["style"];
   prompt_tokens: number | null;
@@ -66,6 +67,7 @@ export function emptyForm(): Form {
     temperature: 1,
     repairs: 2,
     sweep_percent: 25,
+    strategy: "surrogate",
     bandit: false,
     style: "standard",
     prompt_tokens: null,
@@ -107,15 +109,17 @@ export function requestOf(form: Form): RunRequest {
   if (asks) {
     request.models = Object.entries(form.models).map(([name, weight]) => ({ name, ...filled({ weight }) }));
     request.evolution = evolutionOf(form);
+  } else if (methodHasStrategy(form.method)) {
+    request.evolution = { strategy: form.strategy };
   }
   return request;
 }
 
 function evolutionOf(form: Form): NonNullable<RunRequest["evolution"]> {
-  const { generations, temperature, repairs, sweep_percent, bandit, prompt_tokens, style, faithful } = form;
+  const { generations, temperature, repairs, sweep_percent, strategy, bandit, prompt_tokens, style, faithful } = form;
   // A number that was taken away is the service's default, except where it would be missed.
   const schedule = form.mode === "steady" ? { mode: form.mode, in_flight: form.in_flight ?? 1 } : { mode: form.mode };
-  return { schedule, style, faithful, bandit, ...filled({ generations, temperature, repairs, sweep_percent, prompt_tokens }) };
+  return { schedule, style, faithful, strategy, bandit, ...filled({ generations, temperature, repairs, sweep_percent, prompt_tokens }) };
 }
 
 /** The reason why a typed number cannot be sent; null where it can. */

@@ -1,12 +1,24 @@
 // The settings of runs that ask models, in words.
 
-import type { Evolution, Method, PromptStyle } from "../api/types";
+import type { Evolution, Method, PromptStyle, Strategy } from "../api/types";
 import { count } from "../words/format";
 
 export const STYLES: Record<PromptStyle, string> = {
   standard: "the published method's sections",
   parallelism_first: "an order of work, parallelism first",
   task_insights: "task and insights, nothing else",
+};
+
+/** The ways to choose configurations, the default first. */
+export const STRATEGIES: Record<Strategy, string> = {
+  surrogate: "a random forest that predicts their ranks",
+  greedy: "iterated local search",
+  genetic: "a genetic algorithm",
+  simulated_annealing: "simulated annealing",
+  dual_annealing: "dual annealing",
+  latin_hypercube: "Latin hypercube samples of 16 each",
+  random: "in random order",
+  exhaustive: "in the order of their values",
 };
 
 export const METHODS: Record<Method, string> = {
@@ -37,16 +49,21 @@ export function methodAsksModels(method: Method): boolean {
   return WITH_MODELS.includes(method);
 }
 
+/** True if configurations of tunables are searched, by a strategy that a request may name. */
+export function methodHasStrategy(method: Method): boolean {
+  return methodAsksModels(method) || method === "sweep" || method === "transform";
+}
+
 /** True if someone reads a prompt: a model, or whoever submits candidates. */
 export function methodHasReaders(method: Method): boolean {
   return methodAsksModels(method) || method === "external";
 }
 
 /** The settings of a run in words. A faithful run neither repairs, sweeps nor learns which model to ask. */
-export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, bandit, style, prompt_tokens }: Evolution): string[] {
+export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, strategy, bandit, style, prompt_tokens }: Evolution): string[] {
   const extensions = [
     repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
-    sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)}\u00a0% of the timed candidates are configurations of the fastest`,
+    sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)}\u00a0% of the timed candidates are configurations of the fastest, by ${strategy.replaceAll("_", " ")}`,
     bandit ? "models and operators chosen by gain per dollar" : "models chosen by weight, operators in turn",
   ];
   return [
