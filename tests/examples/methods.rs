@@ -1,8 +1,8 @@
 //! Comparison of the search methods with the simulated author, over paired seeds. Everything that it
 //! prints about methods is simulated: see `tests/src/simulated/parameters.toml`.
 //!
-//! `cargo run --package lab --example methods -- record FILE` evaluates every kernel that the author can
-//! write on the emulated device, and continues a file that exists.
+//! `cargo run --package lab --example methods -- record TASK FILE` evaluates every kernel that the author can
+//! write for a task on the emulated device, and continues a file that exists.
 //! `cargo run --package lab --example methods -- compare FILE SEEDS [RECORDS]` prints the tables of
 //! docs/measurements/methods.md, with the other programs' runs in RECORDS.
 //! `cargo run --package lab --example methods -- serve FILE RECORDS` prints the address of a server for other
@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context as _, Result, bail};
 use domain::digest::Digest;
@@ -19,14 +19,13 @@ use domain::role::Key;
 use domain::search::{Evolution, Method};
 use domain::task::{Bundle, Task};
 use domain::timing::Timing;
-use lab::simulated::author::Parameters;
-use lab::simulated::kernels::{Choices, compose};
+use lab::simulated::author::Author;
 use lab::simulated::landscape::{Landscape, Outcome};
+use lab::simulated::libraries::Library;
 use lab::simulated::opponents::{Opponents, Records};
 use lab::simulated::trial::{Course, Setting, run};
 use lab::verdicts::judgement::Judge;
 
-const TASK: &str = "softmax-f32";
 /// Trials of the runs that are compared.
 const TRIALS: [u32; 3] = [15, 45, 100];
 const METHODS: [Method; 10] = [
@@ -46,14 +45,16 @@ fn main() -> Result<()> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["record", file] => record(&PathBuf::from(file)),
+        ["record", task, file] => record(Library::of(task)?, Path::new(file)),
         ["compare", file, seeds, records @ ..] => compare(
             &Landscape::read(Path::new(file))?,
             seeds.parse().context("read the number of seeds")?,
             &read_records(records)?,
         ),
         ["serve", file, records] => serve(&Landscape::read(Path::new(file))?, Path::new(records)),
-        _ => bail!("say `record FILE`, `compare FILE SEEDS [RECORDS]` or `serve FILE RECORDS`"),
+        _ => {
+            bail!("say `record TASK FILE`, `compare FILE SEEDS [RECORDS]` or `serve FILE RECORDS`")
+        }
     }
 }
 
@@ -69,16 +70,17 @@ fn request(bundle: &Bundle, source: String) -> EvaluationRequest {
     }
 }
 
-fn record(path: &Path) -> Result<()> {
+fn record(library: &Library, path: &Path) -> Result<()> {
     let folder = tempfile::tempdir().context("make a folder for the evaluator")?;
     let judge = Judge::new(folder.path())?;
-    let bundle = lab::task(TASK)?;
+    let bundle = lab::task(library.task)?;
     let task = Task::load(&bundle)?;
     let mut landscape = if path.exists() {
         Landscape::read(path)?
     } else {
         Landscape::default()
     };
+    landscape.task = library.task.to_owned();
     let baseline = judge.evaluate(&request(&bundle, task.baseline.text().to_owned()))?;
     landscape.evaluator_version = EVALUATOR_VERSION;
     landscape.task_version = task.version.to_string();
@@ -88,11 +90,11 @@ fn record(path: &Path) -> Result<()> {
         .map(|device| device.name.clone())
         .unwrap_or_default();
     landscape.baseline_us = outcome(&baseline).us.context("time the baseline")?;
-    for choices in Choices::all() {
+    for choices in library.all() {
         if landscape.kernels.contains_key(&choices) {
             continue;
         }
-        let evaluation = judge.evaluate(&request(&bundle, compose(&choices, None, "")))?;
+        let evaluation = judge.evaluate(&request(&bundle, library.compose(&choices, None, "")))?;
         let found = outcome(&evaluation);
         eprintln!("{choices} {} {:?}", found.verdict, found.us);
         landscape.kernels.insert(choices, found);
@@ -136,7 +138,7 @@ fn cell((mean, half): (f64, f64)) -> String {
 
 #[tokio::main]
 async fn serve(landscape: &Landscape, records: &Path) -> Result<()> {
-    let opponents = Opponents::start(landscape.clone(), Parameters::load()?).await?;
+    let opponents = Opponents::start(landscape.clone()).await?;
     println!("http://{}", opponents.address);
     let mut input = String::new();
     tokio::task::spawn_blocking(move || std::io::stdin().read_to_string(&mut input)).await??;
@@ -159,21 +161,22 @@ fn read_records(files: &[&str]) -> Result<Records> {
 type Courses = BTreeMap<u32, Vec<Course>>;
 
 fn compare(landscape: &Landscape, seeds: u64, records: &Records) -> Result<()> {
-    let task = Task::load(&lab::task(TASK)?)?;
-    let parameters = Parameters::load()?;
+    let task = Task::load(&lab::task(&landscape.task)?)?;
+    let author = Author::of(&landscape.task)?;
     let setting = Setting {
         task: &task,
+        author: &author,
         landscape,
-        parameters: &parameters,
     };
     let accepted = landscape.kernels.keys();
     let accepted = accepted
         .filter(|one| landscape.speedup(one).is_some())
         .count();
     println!(
-        "Simulated: {} kernels of which {accepted} are accepted, best {:.2} times the baseline ({}), \
+        "Simulated: {} kernels for {} of which {accepted} are accepted, best {:.2} times the baseline ({}), \
          {seeds} seeds, evaluator {}.\n",
         landscape.kernels.len(),
+        landscape.task,
         landscape.optimum(),
         landscape.device,
         landscape.evaluator_version,

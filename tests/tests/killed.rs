@@ -17,7 +17,7 @@ use domain::id::RunId;
 use domain::search::{Budget, Evolution, Method, ModelChoice, Schedule, StopReason};
 use lab::Lab;
 use lab::model::{Answer, Dialect, Request, ScriptedModel};
-use lab::simulated::author::Parameters;
+use lab::simulated::author::Author;
 use lab::simulated::reader::reply;
 use rand::{RngExt as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -34,11 +34,11 @@ const LONGEST_LIFE: Duration = Duration::from_millis(600);
 
 /// The simulated author, whose kernels leave the threads of a block to the tuner. One reply in eleven
 /// holds no kernel, and one first request in four fails.
-fn answer(parameters: &Parameters, asked: &Request) -> Answer {
+fn answer(author: &Author, asked: &Request) -> Answer {
     let seed = asked.body["seed"].as_u64().unwrap_or_default();
     let text = match seed % 11 {
         0 if asked.messages().count() < 4 => "I would rather explain it in words.".to_owned(),
-        _ => tunable(&reply(parameters, asked.last(), seed)),
+        _ => tunable(&reply(author, asked.last(), seed)),
     };
     let answer = match seed % 13 {
         _ if asked.repeat > 0 => Answer::text(text),
@@ -111,8 +111,8 @@ struct Ending {
 }
 
 async fn models() -> Result<ScriptedModel> {
-    let parameters = Parameters::load()?;
-    ScriptedModel::start(move |asked| answer(&parameters, asked)).await
+    let author = Author::of("softmax-f32")?;
+    ScriptedModel::start(move |asked| answer(&author, asked)).await
 }
 
 /// Starts the service of a lab that asks the models of a server.

@@ -9,17 +9,18 @@ use domain::search::{Budget, Method, ModelChoice, Operator, StopReason};
 use domain::verdict::VerdictKind;
 use lab::Lab;
 use lab::model::{Answer, Dialect, ScriptedModel};
-use lab::simulated::author::{Parameters, Step};
-use lab::simulated::kernels::{Choices, MARK};
+use lab::simulated::author::{Author, Step};
 use lab::simulated::landscape::Landscape;
+use lab::simulated::libraries::{Choices, MARK};
 use lab::simulated::reader::{read, reply};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_simulated_author_reads_prompts_and_its_kernels_are_as_recorded() -> Result<()> {
-    let parameters = Parameters::load()?;
+    let author = Author::of("softmax-f32")?;
+    let library = author.library;
     let server = ScriptedModel::start(move |asked| {
         let seed = asked.body["seed"].as_u64().unwrap_or_default();
-        Answer::text(reply(&parameters, asked.last(), seed))
+        Answer::text(reply(&author, asked.last(), seed))
     })
     .await?;
     let mut lab = Lab::new()?;
@@ -37,15 +38,15 @@ async fn the_simulated_author_reads_prompts_and_its_kernels_are_as_recorded() ->
             name: "simulated".to_owned(),
             weight: 1.0,
         }],
-        ..RunRequest::new("softmax-f32", Method::Full)
+        ..RunRequest::new(library.task, Method::Full)
     };
-    let run = lab.launch(&lab::task("softmax-f32")?, &request).await?;
+    let run = lab.launch(&lab::task(library.task)?, &request).await?;
     let run = lab.finished(run.id).await?;
     let reason = StopReason::Trials;
     assert_eq!(run.state, RunState::Completed { reason });
 
     let situations = server.asked();
-    let situations = situations.iter().map(|asked| read(asked.last()));
+    let situations = situations.iter().map(|asked| read(library, asked.last()));
     let situations = situations.collect::<Vec<_>>();
     let holds = |what: &dyn Fn(&lab::simulated::author::Situation) -> bool| {
         situations.iter().filter(|one| what(one)).count()

@@ -5,9 +5,7 @@ use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use serde::Deserialize;
 
-use super::kernels::{
-    AXES, Choices, DIVISION, Defect, EXPONENTIAL, MAPPING, THREADS, VALUES, WALKS, WIDTH,
-};
+use super::libraries::{AXES, Choices, Defect, Library};
 
 /// The parameters, as in `parameters.toml`.
 #[derive(Debug, Clone, Deserialize)]
@@ -31,14 +29,27 @@ pub struct Parameters {
     pub output_price: f64,
 }
 
-impl Parameters {
-    /// Reads `parameters.toml`, which is part of the program.
+/// The author of kernels for one task.
+#[derive(Debug, Clone)]
+pub struct Author {
+    /// The kernels that it can write.
+    pub library: &'static Library,
+    /// How often it does what.
+    pub parameters: Parameters,
+}
+
+impl Author {
+    /// The author for a task, with the parameters of `parameters.toml`, which is part of the program.
     ///
     /// # Errors
-    /// If the file does not parse.
-    pub fn load() -> Result<Self> {
+    /// If there is no library for the task, or the file does not parse.
+    pub fn of(task: &str) -> Result<Self> {
         let text = include_str!("parameters.toml");
-        toml::from_str(text).context("read the parameters of the simulated author")
+        let parameters = toml::from_str(text);
+        Ok(Self {
+            library: Library::of(task)?,
+            parameters: parameters.context("read the parameters of the simulated author")?,
+        })
     }
 }
 
@@ -87,12 +98,16 @@ pub struct Written {
 
 /// The kernel that the author writes in a situation.
 #[must_use]
-pub fn write(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rng) -> Written {
+pub fn write(author: &Author, situation: &Situation, rng: &mut ChaCha8Rng) -> Written {
+    let Author {
+        library,
+        parameters,
+    } = author;
     let start = situation
         .kernels
         .first()
         .copied()
-        .unwrap_or(Choices::BASELINE);
+        .unwrap_or(library.baseline);
     if let Step::Repair(defect) = situation.step {
         let mended = if situation.names_line {
             parameters.repaired_with_line
@@ -104,13 +119,13 @@ pub fn write(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rn
             defect: Some(defect).filter(|_| !rng.random_bool(mended)),
         };
     }
-    let mut choices = changed(parameters, situation, start, rng);
+    let mut choices = changed(author, situation, start, rng);
     // A few tries; a model that sees no other way repeats itself.
     for _ in 0..3 {
         if !situation.tried.contains(&choices) || !rng.random_bool(parameters.avoids_tried) {
             break;
         }
-        choices = changed(parameters, situation, start, rng);
+        choices = changed(author, situation, start, rng);
     }
     let changes = choices.distance(&start).max(1);
     let drawn = |probability: f64, rng: &mut ChaCha8Rng| {
@@ -130,11 +145,15 @@ pub fn write(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rn
 }
 
 fn changed(
-    parameters: &Parameters,
+    author: &Author,
     situation: &Situation,
     start: Choices,
     rng: &mut ChaCha8Rng,
 ) -> Choices {
+    let Author {
+        library,
+        parameters,
+    } = author;
     let second = situation.kernels.get(1).copied().unwrap_or(start);
     let mut choices = start;
     let changes = 1 + usize::from(rng.random_bool(parameters.two_changes));
@@ -146,22 +165,22 @@ fn changed(
                 }
             }
             if choices == start || choices == second {
-                redraw(&mut choices, axis(parameters, situation, rng), rng);
+                redraw(library, &mut choices, axis(author, situation, rng), rng);
             }
         }
         Step::Explore => {
             for axis in 0..AXES {
                 if choices.0[axis] == second.0[axis] || rng.random_bool(0.5) {
-                    redraw(&mut choices, axis, rng);
+                    redraw(library, &mut choices, axis, rng);
                 }
             }
         }
-        Step::Retune => redraw(&mut choices, THREADS, rng),
+        Step::Retune => redraw(library, &mut choices, library.parameter, rng),
         Step::Improve | Step::Differ | Step::Repair(_) => {
             let more = usize::from(situation.step == Step::Differ);
             for _ in 0..changes + more {
-                let axis = axis(parameters, situation, rng);
-                redraw(&mut choices, axis, rng);
+                let axis = axis(author, situation, rng);
+                redraw(library, &mut choices, axis, rng);
             }
         }
     }
@@ -175,12 +194,17 @@ fn changed(
         let axis = rng.random_range(0..AXES);
         choices.0[axis] = kernel.0[axis];
     }
-    choices
+    library.effective(choices)
 }
 
 /// Draws the choice to change: one that the bottleneck depends on, or any.
-fn axis(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rng) -> usize {
-    let relevant = situation.bottleneck.as_deref().map_or(&[][..], relevant);
+fn axis(author: &Author, situation: &Situation, rng: &mut ChaCha8Rng) -> usize {
+    let Author {
+        library,
+        parameters,
+    } = author;
+    let bottleneck = situation.bottleneck.as_deref();
+    let relevant = bottleneck.map_or(&[][..], library.relevant);
     if !relevant.is_empty() && rng.random_bool(parameters.follows_bottleneck) {
         relevant[rng.random_range(0..relevant.len())]
     } else {
@@ -188,18 +212,9 @@ fn axis(parameters: &Parameters, situation: &Situation, rng: &mut ChaCha8Rng) ->
     }
 }
 
-fn redraw(choices: &mut Choices, axis: usize, rng: &mut ChaCha8Rng) {
-    let others = VALUES[axis] - 1;
+fn redraw(library: &Library, choices: &mut Choices, axis: usize, rng: &mut ChaCha8Rng) {
+    let values = library.values[axis];
+    let others = values - 1;
     let step = 1 + rng.random_range(0..others);
-    choices.0[axis] = (choices.0[axis] + step) % VALUES[axis];
-}
-
-/// The choices that a term of the time model depends on, as a reader of the advice would guess.
-fn relevant(bottleneck: &str) -> &'static [usize] {
-    match bottleneck {
-        "special" | "fp32" | "conversion" => &[EXPONENTIAL, DIVISION, WALKS],
-        "issue" | "integer" | "load_store" => &[WIDTH, WALKS, DIVISION],
-        "critical_path" | "launch" | "shared_wavefronts" => &[MAPPING, THREADS],
-        _ => &[MAPPING, WALKS, WIDTH],
-    }
+    choices.0[axis] = (choices.0[axis] + step) % values;
 }

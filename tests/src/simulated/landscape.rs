@@ -7,7 +7,7 @@ use anyhow::{Context as _, Result};
 use domain::verdict::VerdictKind;
 use serde::{Deserialize, Serialize};
 
-use super::kernels::Choices;
+use super::libraries::Choices;
 
 /// Result of one kernel without a defect.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,8 @@ pub struct Outcome {
 /// Results of kernels by their choices.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Landscape {
+    /// Name of the task.
+    pub task: String,
     /// Version of the evaluator that recorded them.
     pub evaluator_version: u32,
     /// The task's version.

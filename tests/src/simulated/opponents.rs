@@ -24,9 +24,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use super::author::{Parameters, Situation, Step, Written, write};
-use super::kernels::{Choices, Defect, MAPPING, MARK, compose};
+use super::author::{Author, Situation, Step, Written, write};
 use super::landscape::Landscape;
+use super::libraries::{Choices, Defect, Library, MARK};
 use super::reader::mark;
 use super::trial::Course;
 
@@ -71,8 +71,8 @@ struct Run {
 }
 
 struct Shared {
+    author: Author,
     landscape: Landscape,
-    parameters: Parameters,
     runs: Mutex<BTreeMap<(String, u64), Run>>,
 }
 
@@ -88,18 +88,18 @@ impl Opponents {
     /// Listens on a free port.
     ///
     /// # Errors
-    /// If none can be bound.
-    pub async fn start(landscape: Landscape, parameters: Parameters) -> Result<Self> {
+    /// If none can be bound, or the author writes no kernels for the task.
+    pub async fn start(landscape: Landscape) -> Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await;
         let listener = listener.context("listen on a loopback port")?;
         let address = listener.local_addr()?;
         let shared = Arc::new(Shared {
+            author: Author::of(&landscape.task)?,
             landscape,
-            parameters,
             runs: Mutex::default(),
         });
         let router = Router::new()
-            .route("/start", get(|| async { start() }))
+            .route("/start", get(start))
             .route("/{run}/{seed}/v1/chat/completions", post(chat))
             .route("/{run}/{seed}/evaluate", post(evaluate))
             .with_state(Arc::clone(&shared));
@@ -136,10 +136,16 @@ impl Shared {
     fn runs(&self) -> MutexGuard<'_, BTreeMap<(String, u64), Run>> {
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    /// The kernel that programs start from.
+    fn start(&self) -> String {
+        let library = self.author.library;
+        library.compose(&library.baseline, None, "")
+    }
 }
 
-fn start() -> String {
-    fenced(&compose(&Choices::BASELINE, None, ""))
+async fn start(State(shared): State<Arc<Shared>>) -> String {
+    fenced(&shared.start())
 }
 
 async fn chat(
@@ -152,19 +158,22 @@ async fn chat(
         let content = message.and_then(|message| message["content"].as_str());
         content.unwrap_or_default().to_owned()
     };
-    let situation = read(&text(messages.first()), &text(messages.last()));
-    let parameters = &shared.parameters;
+    let Author {
+        library,
+        parameters,
+    } = &shared.author;
+    let situation = read(library, &text(messages.first()), &text(messages.last()));
     let mut runs = shared.runs();
     let run = runs.entry((name, seed)).or_default();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     run.replies += 1;
     rng.set_stream(run.replies);
-    let written = write(parameters, &situation, &mut rng);
+    let written = write(&shared.author, &situation, &mut rng);
     let kernels = situation.kernels.len() + situation.tried.len();
     run.tokens.0 += parameters.task_tokens + parameters.kernel_tokens * kernels as u64;
     run.tokens.1 += parameters.reply_tokens;
     let note = written.defect.map(|_| format!(", reply {}", run.replies));
-    let text = compose(&written.choices, written.defect, &note.unwrap_or_default());
+    let text = library.compose(&written.choices, written.defect, &note.unwrap_or_default());
     run.written.insert(unfenced(&text), written);
     let content = format!(
         "<NAME>\nsimulated\n</NAME>\n\n<DESCRIPTION>\n{MARK}{}\n</DESCRIPTION>\n\n<CODE>\n```cuda\n{}```\n</CODE>\n",
@@ -193,10 +202,10 @@ async fn evaluate(
     let mut runs = shared.runs();
     let run = runs.entry((name, seed)).or_default();
     let source = unfenced(&source);
-    if run.replies == 0 && source == unfenced(&start()) {
+    if run.replies == 0 && source == unfenced(&shared.start()) {
         // The program's start is no trial, as in our runs.
         return Ok(Json(
-            json!({ "speedup": 1.0, "told": bound(&shared, &Choices::BASELINE) }),
+            json!({ "speedup": 1.0, "told": bound(&shared, &shared.author.library.baseline) }),
         ));
     }
     let Some(written) = run.written.get(&source).copied() else {
@@ -204,14 +213,13 @@ async fn evaluate(
         return Err((StatusCode::UNPROCESSABLE_ENTITY, message));
     };
     // Of a defect the words that the author looks for in our prompts; each report of ours names a line.
-    let (speedup, told) = match written.defect {
-        Some(Defect::Race) if written.choices.0[MAPPING] == 2 => (
+    let possible = |defect| shared.author.library.possible(&written.choices, defect);
+    let (speedup, told) = match written.defect.map(possible) {
+        Some(Defect::Race) => (
             0.0,
             "conflict without synchronisation: line 40 and line 42".to_owned(),
         ),
-        Some(Defect::Compile | Defect::Race) => {
-            (0.0, "does not compile: line 20: expected a `;`".to_owned())
-        }
+        Some(Defect::Compile) => (0.0, "does not compile: line 20: expected a `;`".to_owned()),
         Some(Defect::Wrong) => (0.0, "wrong results, written by line 60".to_owned()),
         None => (
             shared.landscape.speedup(&written.choices).unwrap_or(0.0),
@@ -223,7 +231,7 @@ async fn evaluate(
     record.best.push(fastest.max(speedup));
     record.accepted.push(speedup > 0.0);
     let (read, written) = (run.tokens.0 as f64, run.tokens.1 as f64);
-    let parameters = &shared.parameters;
+    let parameters = &shared.author.parameters;
     let cost = read * parameters.input_price + written * parameters.output_price;
     record.dollars.push(cost / 1e6);
     Ok(Json(json!({ "speedup": speedup, "told": told })))
@@ -255,8 +263,8 @@ fn unfenced(source: &str) -> String {
 /// told, and the other programs with their scores, which stand before or behind their code. Those count as insights
 /// and as tried.
 #[must_use]
-pub fn read(system: &str, prompt: &str) -> Situation {
-    let mut current = Choices::BASELINE;
+pub fn read(library: &Library, system: &str, prompt: &str) -> Situation {
+    let mut current = library.baseline;
     let mut second = None;
     let mut shown: Vec<(Choices, Option<f64>)> = Vec::new();
     let (mut section, mut score_before) = (String::new(), None);
@@ -327,6 +335,7 @@ pub fn read(system: &str, prompt: &str) -> Situation {
 
 #[cfg(test)]
 mod tests {
+    use super::super::libraries::LIBRARIES;
     use super::*;
 
     fn choices(text: &str) -> Choices {
@@ -334,7 +343,7 @@ mod tests {
     }
 
     fn block(kernel: &str) -> String {
-        let text = compose(&choices(kernel), None, "");
+        let text = LIBRARIES[0].compose(&choices(kernel), None, "");
         format!("```cuda\n{}```\n", fenced(&text))
     }
 
@@ -350,7 +359,7 @@ mod tests {
             block("2.0.0.0.0.0"),
             block("0.1.0.0.0.0"),
         );
-        let found = read("", &prompt);
+        let found = read(&LIBRARIES[0], "", &prompt);
         let shown = ["1.0.0.0.0.0", "1.1.0.0.0.0", "2.0.0.0.0.0"].map(choices);
         let expected = Situation {
             step: Step::Improve,
@@ -362,7 +371,10 @@ mod tests {
         };
         assert_eq!(found, expected);
         let failed = prompt.replace("largest bottleneck (modelled): dram_bytes", "wrong results");
-        assert_eq!(read("", &failed).step, Step::Repair(Defect::Wrong));
+        assert_eq!(
+            read(&LIBRARIES[0], "", &failed).step,
+            Step::Repair(Defect::Wrong)
+        );
     }
 
     #[test]
@@ -388,11 +400,11 @@ mod tests {
             tried: shown.to_vec(),
             names_line: true,
         };
-        assert_eq!(read("", &prompt), expected);
+        assert_eq!(read(&LIBRARIES[0], "", &prompt), expected);
         let other = "Design a completely different algorithm";
-        assert_eq!(read(other, &prompt).step, Step::Differ);
+        assert_eq!(read(&LIBRARIES[0], other, &prompt).step, Step::Differ);
         let cross = format!("# Crossover Inspiration Programs\n{}", block("2.0.0.0.0.0"));
-        let found = read("", &(prompt + &cross));
+        let found = read(&LIBRARIES[0], "", &(prompt + &cross));
         assert_eq!(found.step, Step::Merge);
         let both = ["0.1.0.0.0.0", "2.0.0.0.0.0"].map(choices);
         assert_eq!(found.kernels, both);
@@ -404,7 +416,7 @@ mod tests {
         let file = crate::repository().join("tests/simulated/softmax-f32.json");
         let landscape = Landscape::read(&file)?;
         let known = landscape.clone();
-        let opponents = Opponents::start(landscape, Parameters::load()?).await?;
+        let opponents = Opponents::start(landscape).await?;
         let run = format!("http://{}/program/3", opponents.address);
         let client = reqwest::Client::builder()
             .no_proxy()

@@ -3,24 +3,26 @@
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::author::{Parameters, Situation, Step, write};
-use super::kernels::{Choices, Defect, MARK, compose};
+use super::author::{Author, Situation, Step, write};
+use super::libraries::{Choices, Defect, Library, MARK};
 
 /// The reply to a prompt. `seed` decides everything that the author draws.
 #[must_use]
-pub fn reply(parameters: &Parameters, prompt: &str, seed: u64) -> String {
-    let situation = read(prompt);
+pub fn reply(author: &Author, prompt: &str, seed: u64) -> String {
+    let situation = read(author.library, prompt);
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let written = write(parameters, &situation, &mut rng);
+    let written = write(author, &situation, &mut rng);
     // Two kernels with the same defect differ, so that a repair that failed is not taken for its parent.
     let note = written.defect.map(|_| format!(", reply {seed}"));
-    let text = compose(&written.choices, written.defect, &note.unwrap_or_default());
+    let text = author
+        .library
+        .compose(&written.choices, written.defect, &note.unwrap_or_default());
     format!("```cuda\n{text}```\n")
 }
 
 /// The parts of a prompt's last message that the author uses.
 #[must_use]
-pub fn read(prompt: &str) -> Situation {
+pub fn read(library: &Library, prompt: &str) -> Situation {
     let mut kernels = Vec::new();
     let mut primary = 0;
     let mut tried = Vec::new();
@@ -32,7 +34,7 @@ pub fn read(prompt: &str) -> Situation {
             section = title;
         } else if line.starts_with("## ") && !section.starts_with("What") {
             // A kernel without a mark is the task's baseline.
-            kernels.push(Choices::BASELINE);
+            kernels.push(library.baseline);
         } else if line.starts_with("Edits apply") {
             primary = kernels.len().saturating_sub(1);
         }

@@ -18,19 +18,19 @@ use domain::verdict::VerdictKind;
 use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
-use super::author::{Parameters, Situation, Step, Written, write};
-use super::kernels::{Choices, Defect, MAPPING, MARK, compose};
+use super::author::{Author, Situation, Step, Written, write};
 use super::landscape::Landscape;
+use super::libraries::{Choices, Defect, MARK};
 
 /// The setting that all runs share.
 #[derive(Debug)]
 pub struct Setting<'a> {
     /// The task.
     pub task: &'a Task,
+    /// The author of its kernels.
+    pub author: &'a Author,
     /// Results of all kernels.
     pub landscape: &'a Landscape,
-    /// The author's parameters.
-    pub parameters: &'a Parameters,
 }
 
 /// Course of one run.
@@ -72,7 +72,7 @@ pub fn run(
         seed,
         entries: Vec::new(),
         written: HashMap::new(),
-        known: HashSet::from([Choices::BASELINE]),
+        known: HashSet::from([setting.author.library.baseline]),
         tokens: (0, 0),
         finish: false,
     };
@@ -165,14 +165,16 @@ impl Run<'_> {
         let outcome = self.setting.landscape.kernels.get(choices);
         let term = outcome.and_then(|outcome| outcome.bottleneck.as_deref());
         Cell {
-            technique: Some(Technique::of(&compose(choices, None, ""))),
+            technique: Some(Technique::of(
+                &self.setting.author.library.compose(choices, None, ""),
+            )),
             bound: term.map(BoundingResource::of_term),
         }
     }
 
     fn add_baseline(&mut self) {
         let written = Written {
-            choices: Choices::BASELINE,
+            choices: self.setting.author.library.baseline,
             defect: None,
         };
         self.push(Operator::Baseline, None, written);
@@ -185,7 +187,7 @@ impl Run<'_> {
 
     fn add(&mut self, draft: &Draft) {
         let situation = self.situation(draft);
-        let parameters = self.setting.parameters;
+        let parameters = &self.setting.author.parameters;
         let lines = draft.insights.len() + draft.attempts.len() + draft.duplicates.len();
         self.tokens.0 += parameters.task_tokens
             + parameters.kernel_tokens * situation.kernels.len() as u64
@@ -193,15 +195,16 @@ impl Run<'_> {
         self.tokens.1 += parameters.reply_tokens;
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(self.entries.len() as u64);
-        let written = write(parameters, &situation, &mut rng);
+        let written = write(self.setting.author, &situation, &mut rng);
         self.push(draft.operator.clone(), Some(draft), written);
     }
 
     fn state(&self, written: &Written) -> EntryState {
         let Written { choices, defect } = written;
-        let rejected = match defect {
-            Some(Defect::Race) if choices.0[MAPPING] == 2 => VerdictKind::DataRace,
-            Some(Defect::Compile | Defect::Race) => VerdictKind::CompileRejected,
+        let library = self.setting.author.library;
+        let rejected = match defect.map(|defect| library.possible(choices, defect)) {
+            Some(Defect::Race) => VerdictKind::DataRace,
+            Some(Defect::Compile) => VerdictKind::CompileRejected,
             Some(Defect::Wrong) => VerdictKind::IncorrectOutput,
             None => match self.setting.landscape.speedup(choices) {
                 Some(speedup) => {
@@ -297,7 +300,7 @@ impl Run<'_> {
             }
         }
         best.resize(trials as usize, fastest);
-        let parameters = self.setting.parameters;
+        let parameters = &self.setting.author.parameters;
         let (read, written) = (self.tokens.0 as f64, self.tokens.1 as f64);
         Course {
             best,

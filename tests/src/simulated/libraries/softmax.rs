@@ -1,130 +1,53 @@
-//! The kernels that the simulated author can write: every combination of independent choices, as text.
+//! Kernels for `softmax-f32`.
 
-use std::fmt;
-use std::str::FromStr;
+use super::{Choices, Defect, Library, MARK};
 
-use anyhow::{Context as _, Error, ensure};
-use serde::{Deserialize, Serialize};
-
-/// Number of choices.
-pub const AXES: usize = 6;
-/// Number of values of each choice, in the order of [`Choices`].
-pub const VALUES: [u8; AXES] = [3, 4, 2, 2, 4, 2];
+pub(super) const LIBRARY: Library = Library {
+    task: "softmax-f32",
+    values: [3, 4, 2, 2, 4, 2],
+    baseline: Choices([0, 0, 0, 0, 0, 1]),
+    parameter: THREADS,
+    relevant,
+    has_barrier,
+    effective: |choices| choices,
+    compose,
+};
 
 /// Threads that share a row: one, a warp, the block.
-pub const MAPPING: usize = 0;
+const MAPPING: usize = 0;
 /// Walks over a row: three, two with running sums, three with stored exponentials, or one with the row
 /// in registers.
-pub const WALKS: usize = 1;
+const WALKS: usize = 1;
 /// Elements of one access: one or four.
-pub const WIDTH: usize = 2;
+const WIDTH: usize = 2;
 /// Exponential function: exact or fast.
-pub const EXPONENTIAL: usize = 3;
+const EXPONENTIAL: usize = 3;
 /// Threads of a block: 64, 128, 256 or 512.
-pub const THREADS: usize = 4;
+const THREADS: usize = 4;
 /// Division of each element by the sum, or one reciprocal.
-pub const DIVISION: usize = 5;
+const DIVISION: usize = 5;
 
-/// The value of each choice.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
-pub struct Choices(pub [u8; AXES]);
-
-impl Choices {
-    /// Choices of the task's baseline.
-    pub const BASELINE: Self = Self([0, 0, 0, 0, 0, 1]);
-
-    /// Every combination.
-    pub fn all() -> impl Iterator<Item = Self> {
-        let count: usize = VALUES.iter().map(|values| usize::from(*values)).product();
-        (0..count).map(|mut index| {
-            let mut choices = [0; AXES];
-            for (choice, values) in choices.iter_mut().zip(VALUES) {
-                *choice = u8::try_from(index % usize::from(values)).expect("below a u8");
-                index /= usize::from(values);
-            }
-            Self(choices)
-        })
-    }
-
-    /// Number of choices that differ.
-    #[must_use]
-    pub fn distance(&self, other: &Self) -> usize {
-        let pairs = self.0.iter().zip(other.0);
-        pairs.filter(|(one, other)| **one != *other).count()
+fn relevant(term: &str) -> &'static [usize] {
+    match term {
+        "special" | "fp32" | "conversion" => &[EXPONENTIAL, DIVISION, WALKS],
+        "issue" | "integer" | "load_store" => &[WIDTH, WALKS, DIVISION],
+        "critical_path" | "launch" | "shared_wavefronts" => &[MAPPING, THREADS],
+        _ => &[MAPPING, WALKS, WIDTH],
     }
 }
 
-impl fmt::Display for Choices {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.0.iter().map(u8::to_string).collect();
-        f.write_str(&words.join("."))
-    }
+/// Only the threads of a block that share a row meet.
+fn has_barrier(choices: &Choices) -> bool {
+    choices.0[MAPPING] == 2
 }
 
-impl From<Choices> for String {
-    fn from(choices: Choices) -> Self {
-        choices.to_string()
-    }
-}
-
-impl TryFrom<String> for Choices {
-    type Error = Error;
-
-    fn try_from(text: String) -> Result<Self, Error> {
-        text.parse()
-    }
-}
-
-impl FromStr for Choices {
-    type Err = Error;
-
-    fn from_str(text: &str) -> Result<Self, Error> {
-        let values: Vec<u8> = text
-            .split('.')
-            .map(str::parse)
-            .collect::<Result<_, _>>()
-            .with_context(|| format!("read the choices {text:?}"))?;
-        let choices: [u8; AXES] = values
-            .try_into()
-            .map_err(|_| Error::msg(format!("{text:?} has not {AXES} choices")))?;
-        let inside = choices
-            .iter()
-            .zip(VALUES)
-            .all(|(one, values)| *one < values);
-        ensure!(inside, "a choice of {text:?} does not exist");
-        Ok(Self(choices))
-    }
-}
-
-/// A defect that the author put into a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Defect {
-    /// A missing semicolon.
-    Compile,
-    /// A missing barrier. Kernels without barriers have [`Defect::Compile`] in its place.
-    Race,
-    /// A sum that is one percent too large.
-    Wrong,
-}
-
-/// The mark in front of the choices in code and thoughts.
-pub const MARK: &str = "simulated kernel ";
-
-/// Text of the kernel. `note` makes the texts of otherwise equal kernels differ.
-#[must_use]
-pub fn compose(choices: &Choices, defect: Option<Defect>, note: &str) -> String {
+fn compose(choices: &Choices, defect: Option<Defect>, note: &str) -> String {
     let Choices([mapping, walks, width, exponential, threads, division]) = *choices;
     let threads = 64 << threads;
     let group = match mapping {
         0 => 1,
         1 => 32,
         _ => threads,
-    };
-    let defect = match defect {
-        Some(Defect::Race) if group <= 32 => Some(Defect::Compile),
-        other => other,
     };
     let shares = ["one thread", "one warp", "one block"][usize::from(mapping)];
     let way = [
