@@ -6,10 +6,16 @@
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use convert::edit::edits;
 use domain::api::{RunRequest, RunState};
+use domain::digest::Digest;
+use domain::evaluation::{EvaluationRequest, EvaluationStage};
+use domain::role::Key;
 use domain::search::{Budget, Method, Operator, StopReason};
+use domain::task::Task;
 use domain::verdict::VerdictKind;
 use lab::Lab;
+use lab::verdicts::judgement::Judge;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn edits_of_a_task_are_judged_like_any_candidate() -> Result<()> {
@@ -46,5 +52,43 @@ async fn edits_of_a_task_are_judged_like_any_candidate() -> Result<()> {
     println!("{verdicts:?}, best {:?}", run.best.map(|best| best.speedup));
     let accepted = verdicts.get(&Some(VerdictKind::Accepted)).copied();
     assert!(accepted >= Some(4), "{verdicts:?}");
+    Ok(())
+}
+
+/// Shapes whose rows are no multiple of four are among the cases.
+#[test]
+fn loops_with_wider_accesses_are_right_and_faster() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let judge = Judge::new(folder.path())?;
+    let bundle = lab::task("softmax-f32")?;
+    let task = Task::load(&bundle)?;
+    let time_us = |source: &str| {
+        let evaluation = judge.evaluate(&EvaluationRequest {
+            task: bundle.clone(),
+            file: "candidate.cu".to_owned(),
+            source: source.to_owned(),
+            configuration: BTreeMap::new(),
+            stage: EvaluationStage::Search,
+            key: Key(Digest::of("wider")),
+            incumbent: None,
+        })?;
+        let accepted = evaluation.verdict.acceptance();
+        let accepted = accepted.with_context(|| format!("{:?}", evaluation.verdict))?;
+        anyhow::Ok(accepted.timing.geomean_us())
+    };
+    let before = time_us(task.baseline.text())?;
+    let found = edits("baseline.cu", &task.baseline, &[]);
+    let wider = found.iter().filter(|edit| edit.name.contains("access 4"));
+    let mut after = Vec::new();
+    for edit in wider {
+        let us = time_us(edit.source.text()).with_context(|| edit.name.clone())?;
+        after.push(us);
+    }
+    // The first loop begins with the second element and stays.
+    assert_eq!(after.len(), 2);
+    assert!(
+        after.iter().all(|us| *us < 0.9 * before),
+        "{before} {after:?}"
+    );
     Ok(())
 }

@@ -9,6 +9,7 @@ mod crossover;
 mod loops;
 mod shared;
 mod signatures;
+mod widen;
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -38,6 +39,7 @@ pub fn edits(file: &str, source: &KernelSource, donors: &[Donor<'_>]) -> Vec<Edi
         tree: &tree,
     };
     let mut changes = loops::unroll(&subject);
+    changes.extend(widen::widen(&subject));
     changes.extend(signatures::bound_launches(&subject));
     changes.extend(signatures::restrict_pointers(&subject));
     changes.extend(shared::pad(&subject));
@@ -71,6 +73,14 @@ impl<'a> Subject<'a> {
     fn of_kind(&self, kind: &str) -> Vec<Node<'a>> {
         let all = self.tree.all(self.tree.root()).into_iter();
         all.filter(|node| node.kind() == kind).collect()
+    }
+
+    /// The line of an unrolling directive before a loop, without its end.
+    fn directive(&self, node: Node<'_>) -> Option<Range<usize>> {
+        let before = self.tree.text[..self.line_start(node)?].trim_end_matches('\n');
+        let line = before.rfind('\n').map_or(0, |at| at + 1);
+        let is_directive = before[line..].trim().starts_with("#pragma unroll");
+        is_directive.then_some(line..before.len())
     }
 
     /// The start of a node's line, if only blanks stand before the node.

@@ -18,13 +18,12 @@ pub(super) fn unroll(subject: &Subject<'_>) -> Vec<Change> {
         let Some(start) = subject.line_start(node) else {
             continue;
         };
-        let before = text[..start].trim_end_matches('\n');
-        let line = before.rfind('\n').map_or(0, |at| at + 1);
-        let own = Some(&before[line..]).filter(|line| line.trim().starts_with("#pragma unroll"));
+        let own = subject.directive(node);
         // A directive is replaced, and its line end stays.
-        let range = own.map_or(start..start, |_| line..before.len());
+        let range = own.clone().unwrap_or(start..start);
+        let own = own.map(|range| text[range].trim());
         for (directive, name) in DIRECTIVES {
-            if own.is_some_and(|own| own.trim() == directive) {
+            if own == Some(directive) {
                 continue;
             }
             let end = if own.is_some() { "" } else { "\n" };

@@ -407,7 +407,7 @@ pub(crate) fn line_of(node: Node<'_>) -> u32 {
 }
 
 /// The element type of a C++ type and the number of elements that one value of it holds.
-pub(super) fn element_type(name: &str) -> Option<(Dtype, i64)> {
+pub(crate) fn element_type(name: &str) -> Option<(Dtype, i64)> {
     let name = name.rsplit("::").next().unwrap_or(name);
     let words = name.split_whitespace().filter(|word| *word != "const");
     Some(match words.collect::<Vec<_>>().join(" ").as_str() {
