@@ -185,14 +185,29 @@ fn compare(landscape: &Landscape, seeds: u64, records: &Records) -> Result<()> {
         "| method | at 15 trials | at 45 | at 100 | area to 100 | against best_of at 45 | valid at 45 | dollars at 45 |"
     );
     println!("|---|---|---|---|---|---|---|---|");
-    let repairs = Evolution::default().repairs;
-    let ours = METHODS.map(|method| (method, repairs, format!("`{}`", method.as_str())));
-    let without = (Method::BestOf, 0, "`best_of`, no repairs".to_owned());
+    let default = Evolution::default();
+    let bandit = Evolution {
+        bandit: true,
+        ..default.clone()
+    };
+    let unrepaired = Evolution {
+        repairs: 0,
+        ..default.clone()
+    };
+    let ours = METHODS.map(|method| (method, &default, format!("`{}`", method.as_str())));
+    let further = [
+        (Method::Full, &bandit, "`full`, bandit".to_owned()),
+        (
+            Method::BestOf,
+            &unrepaired,
+            "`best_of`, no repairs".to_owned(),
+        ),
+    ];
     let mut best_of = Vec::new();
-    for (method, repairs, name) in ours.into_iter().chain([without]) {
+    for (method, evolution, name) in ours.into_iter().chain(further) {
         let mut courses = Courses::new();
         for trials in TRIALS {
-            let each = (0..seeds).map(|seed| run(&setting, method, repairs, trials, seed));
+            let each = (0..seeds).map(|seed| run(&setting, method, evolution, trials, seed));
             courses.insert(trials, each.collect::<Result<_>>()?);
         }
         print_row(&name, &courses, landscape, &mut best_of);

@@ -29,6 +29,14 @@ pub struct Parameters {
     pub output_price: f64,
 }
 
+impl Parameters {
+    /// Cost of so many tokens read and written, US dollars.
+    #[must_use]
+    pub fn dollars(&self, read: u64, written: u64) -> f64 {
+        (read as f64 * self.input_price + written as f64 * self.output_price) / 1e6
+    }
+}
+
 /// The author of kernels for one task.
 #[derive(Debug, Clone)]
 pub struct Author {

@@ -230,10 +230,8 @@ async fn evaluate(
     let fastest = record.best.last().copied().unwrap_or(1.0);
     record.best.push(fastest.max(speedup));
     record.accepted.push(speedup > 0.0);
-    let (read, written) = (run.tokens.0 as f64, run.tokens.1 as f64);
-    let parameters = &shared.author.parameters;
-    let cost = read * parameters.input_price + written * parameters.output_price;
-    record.dollars.push(cost / 1e6);
+    let cost = shared.author.parameters.dollars(run.tokens.0, run.tokens.1);
+    record.dollars.push(cost);
     Ok(Json(json!({ "speedup": speedup, "told": told })))
 }
 

@@ -9,9 +9,10 @@ use chrono::DateTime;
 use domain::candidate::Technique;
 use domain::evaluation::BoundingResource;
 use domain::id::CandidateId;
+use domain::model::Dollars;
 use domain::search::{
-    Action, Budget, Cell, Draft, Entry, EntryState, Evolution, Method, ModelChoice, Operator,
-    PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
+    Action, AskedModel, Budget, Cell, Draft, Entry, EntryState, Evolution, Method, ModelChoice,
+    Operator, PromotionProgress, RunSnapshot, Spend, Steering, Totals, next_actions,
 };
 use domain::task::Task;
 use domain::verdict::VerdictKind;
@@ -44,6 +45,9 @@ pub struct Course {
     pub valid: f64,
 }
 
+/// Name of the author as a model.
+const MODEL: &str = "simulated";
+
 struct Run<'a> {
     setting: &'a Setting<'a>,
     method: Method,
@@ -51,18 +55,18 @@ struct Run<'a> {
     entries: Vec<Entry>,
     written: HashMap<CandidateId, Written>,
     known: HashSet<Choices>,
-    tokens: (u64, u64),
+    dollars: f64,
     finish: bool,
 }
 
-/// Runs a method for a number of trials, each with at most `repairs` repairs of its candidate.
+/// Runs a method with these settings for a number of trials. Generations do not end it.
 ///
 /// # Errors
 /// If the run fails or does not end.
 pub fn run(
     setting: &Setting<'_>,
     method: Method,
-    repairs: u32,
+    evolution: &Evolution,
     trials: u32,
     seed: u64,
 ) -> Result<Course> {
@@ -73,17 +77,15 @@ pub fn run(
         entries: Vec::new(),
         written: HashMap::new(),
         known: HashSet::from([setting.author.library.baseline]),
-        tokens: (0, 0),
+        dollars: 0.0,
         finish: false,
     };
     let evolution = Evolution {
-        // Only the trials end a run.
         generations: trials.max(1),
-        repairs,
-        ..Evolution::default()
+        ..evolution.clone()
     };
     let models = [ModelChoice {
-        name: "simulated".to_owned(),
+        name: MODEL.to_owned(),
         weight: 1.0,
     }];
     let mut totals = Totals::default();
@@ -189,14 +191,20 @@ impl Run<'_> {
         let situation = self.situation(draft);
         let parameters = &self.setting.author.parameters;
         let lines = draft.insights.len() + draft.attempts.len() + draft.duplicates.len();
-        self.tokens.0 += parameters.task_tokens
+        let read = parameters.task_tokens
             + parameters.kernel_tokens * situation.kernels.len() as u64
             + parameters.line_tokens * lines as u64;
-        self.tokens.1 += parameters.reply_tokens;
+        let dollars = parameters.dollars(read, parameters.reply_tokens);
+        self.dollars += dollars;
         let mut rng = ChaCha8Rng::seed_from_u64(self.seed);
         rng.set_stream(self.entries.len() as u64);
         let written = write(self.setting.author, &situation, &mut rng);
         self.push(draft.operator.clone(), Some(draft), written);
+        let last = self.entries.last_mut().expect("one was pushed");
+        last.asked = Some(AskedModel {
+            model: MODEL.to_owned(),
+            cost: Dollars::new(dollars).unwrap_or_default(),
+        });
     }
 
     fn state(&self, written: &Written) -> EntryState {
@@ -300,11 +308,9 @@ impl Run<'_> {
             }
         }
         best.resize(trials as usize, fastest);
-        let parameters = &self.setting.author.parameters;
-        let (read, written) = (self.tokens.0 as f64, self.tokens.1 as f64);
         Course {
             best,
-            dollars: (read * parameters.input_price + written * parameters.output_price) / 1e6,
+            dollars: self.dollars,
             valid: valid.len() as f64 / f64::from(trials.max(1)),
         }
     }

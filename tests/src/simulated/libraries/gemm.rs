@@ -33,7 +33,7 @@ fn relevant(term: &str) -> &'static [usize] {
     match term {
         "shared_wavefronts" => &[PADDING, UNIT, TILE],
         "critical_path" | "launch" => &[SLICES, COPIES, DEPTH],
-        "tensor" | "dram" | "l2" => &[TILE, COPIES],
+        "dram_bytes" | "l2_bytes" => &[TILE, COPIES],
         _ => &[UNIT, TILE, COPIES],
     }
 }
