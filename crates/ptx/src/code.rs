@@ -242,6 +242,8 @@ pub(crate) struct Program {
     pub(crate) lane_fns: Vec<LaneFn>,
     pub(crate) lane_fns2: Vec<LaneFn2>,
     pub(crate) memory: Vec<MemoryOp>,
+    /// The branches with which loops that only poll a word begin their next round, in ascending order.
+    pub(crate) polls: Vec<u32>,
     /// In the order of their leaders.
     pub(crate) groups: Vec<Group>,
     pub(crate) copies: Vec<CopyOp>,

@@ -12,6 +12,7 @@ mod load_groups;
 mod logic;
 mod mbarrier;
 mod operands;
+mod polls;
 pub(crate) mod schedule;
 mod shared_bounds;
 mod spread;

@@ -232,6 +232,7 @@ pub(super) fn finish(mut lowering: Lowering<'_>) -> Result<Program, UnsupportedI
     }
     load_groups::find(&mut program, &lowering.code, &slot);
     super::data_reads::find(&mut program, &lowering);
+    program.polls = super::polls::find(&program);
     super::shared_bounds::find(&mut program, &lowering, shared_end);
     Ok(program)
 }

@@ -205,6 +205,18 @@ impl<'a> Exec<'a> {
         self.launch.stopped_at.fetch_min(block, Relaxed);
     }
 
+    /// Takes the cycles of a round that polled in vain off a warp's critical path, at the branch behind the round.
+    #[inline(always)]
+    pub(crate) fn forget_poll(&self, warp: &mut Warp, branch: u32) {
+        let program = self.launch.program;
+        if program.polls.binary_search(&branch).is_ok() {
+            let cycles = self.launch.cycles_before;
+            let begin = program.code[branch as usize].x;
+            let round = cycles[branch as usize + 1] - cycles[begin as usize];
+            warp.cycles = warp.cycles.saturating_sub(round);
+        }
+    }
+
     /// Reports whether a seeded schedule splits a warp's lanes at this ordered load. Lanes that nothing synchronises
     /// may run apart, although GPUs usually keep them together.
     #[inline(always)]

@@ -131,8 +131,11 @@ pub(crate) fn run<F: VectorOps>(
         run.settle(exec, warp, left, pc + 1);
         if mask == FULL {
             warp.pc = inst.x;
-            if inst.x <= pc && *left == 0 {
-                return Some(Stop::Slice);
+            if inst.x <= pc {
+                exec.forget_poll(warp, pc);
+                if *left == 0 {
+                    return Some(Stop::Slice);
+                }
             }
         } else {
             exec.counts.count_idle_lanes(pc, 32);

@@ -181,6 +181,7 @@ pub(crate) fn run<F: VectorOps>(
                         stop_at = 0;
                     }
                     if mask != 0 && inst.x <= pc {
+                        exec.forget_poll(warp, pc);
                         if stop_at != u32::MAX || warp.hold > 0 || !warp.others.is_empty() {
                             warp.spins += 1;
                             warp.hold = warp.hold.saturating_sub(1);

@@ -594,3 +594,26 @@ fn waiting_for_another_block_costs_no_more_than_asking_now_and_then() {
         assert!(path < 10_000, "{ask} {path} cycles");
     }
 }
+
+#[test]
+fn the_critical_path_has_one_round_of_a_barrier_among_blocks() {
+    // Each block counts itself and asks until all have.
+    let text = kernel(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\natom.global.add.u32 %r5, [%rd1], 1;\nmov.u32 %r3, %nctaid.x;\n\
+         L: ld.acquire.gpu.global.u32 %r4, [%rd1];\nsetp.lo.u32 %p2, %r4, %r3;\n@%p2 bra L;\nEND:",
+    );
+    let path = |blocks: u32| {
+        let mut device = Device::new(&text);
+        let a = device.buffer("a", &[0u32; 8]);
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+        let report = device
+            .try_launch("k", [blocks, 1, 1], [32, 1, 1], &args, |config| {
+                config.resident_blocks = blocks;
+            })
+            .expect("the kernel runs");
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        report.counters.critical_path_max
+    };
+    let (alone, among) = (path(1), path(64));
+    assert!(among <= alone + 10, "{alone} {among} cycles");
+}
