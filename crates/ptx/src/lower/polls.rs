@@ -3,7 +3,7 @@
 //! How many rounds a warp needs here depends on the order in which the emulator runs blocks, and says nothing of a GPU,
 //! where all resident blocks run at the same time. So the critical path has a single round of each such loop.
 
-use crate::code::{Class, Inst, Op, Program};
+use crate::code::{Class, Op, Program, SlotRef};
 
 /// The most instructions of such a loop.
 const MAX_LENGTH: usize = 16;
@@ -25,24 +25,45 @@ fn only_polls(program: &Program, begin: usize, end: usize) -> bool {
     if begin > end || end - begin >= MAX_LENGTH {
         return false;
     }
-    let of_round = begin..=end;
-    let is_load = |inst: &Inst| inst.op == Op::Load;
-    let loads = program.code[of_round.clone()]
-        .iter()
-        .filter(|inst| is_load(inst));
-    let mut loads = loads.map(|inst| &program.memory[inst.x as usize]);
-    let (Some(poll), None) = (loads.next(), loads.next()) else {
+    let mut loads = (begin..=end).filter(|pc| program.code[*pc].op == Op::Load);
+    let (Some(load), None) = (loads.next(), loads.next()) else {
         return false;
+    };
+    let poll = &program.memory[program.code[load].x as usize];
+    let is_quiet = |pc| {
+        let class = program.class[pc];
+        pc == load || matches!(class, Class::Integer | Class::Move | Class::Branch)
     };
     poll.ordered
         && !poll.reads_data
-        && of_round.into_iter().all(|pc| {
-            let writes = [program.flow[pc].d, program.flow[pc].q];
-            let is_quiet = is_load(&program.code[pc])
-                || matches!(
-                    program.class[pc],
-                    Class::Integer | Class::Move | Class::Branch
-                );
-            is_quiet && !writes.contains(&poll.address)
-        })
+        && (begin..=end).all(is_quiet)
+        && !changing_registers(program, begin, end, load).contains(&poll.address)
+}
+
+/// The registers whose values may differ between the rounds of a loop: those that depend on the load, and those that a
+/// round reads before it writes them.
+fn changing_registers(program: &Program, begin: usize, end: usize, load: usize) -> Vec<SlotRef> {
+    let flow = &program.flow;
+    let written = |pc: usize| {
+        [flow[pc].d, flow[pc].q]
+            .into_iter()
+            .filter(|slot| *slot != SlotRef::NONE)
+    };
+    let mut changing: Vec<SlotRef> = written(load).collect();
+    for pc in begin..=end {
+        let carried = flow[pc]
+            .s
+            .iter()
+            .filter(|slot| (pc..=end).any(|later| written(later).any(|target| target == **slot)));
+        changing.extend(carried);
+    }
+    // A value that depends on a changing one passes at most one instruction in each turn.
+    for _ in begin..=end {
+        for pc in begin..=end {
+            if flow[pc].s.iter().any(|slot| changing.contains(slot)) {
+                changing.extend(written(pc));
+            }
+        }
+    }
+    changing
 }
