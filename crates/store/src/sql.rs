@@ -52,7 +52,15 @@ impl Pool {
     ) -> Result<Transaction, sqlx::Error> {
         let open = match self {
             Self::Sqlite(pool) => OpenTransaction::Sqlite(pool.begin_with(sqlite).await?),
-            Self::Postgres(pool) => OpenTransaction::Postgres(pool.begin_with(postgres).await?),
+            // sqlx rolls back only what it knows to have begun. If its caller left before the server's answer, the
+            // transaction would stay open on a connection of the pool, and take in the statements of the next caller.
+            // The task goes on without a caller, and the transaction that nobody takes is rolled back.
+            Self::Postgres(pool) => {
+                let pool = pool.clone();
+                let task = tokio::spawn(async move { pool.begin_with(postgres).await });
+                let begun = task.await.map_err(std::io::Error::other)?;
+                OpenTransaction::Postgres(begun?)
+            }
         };
         Ok(Transaction(Connection {
             open,

@@ -169,3 +169,40 @@ async fn services_of_two_versions_do_not_work_with_one_database() {
     let anew = Store::connect(&url).await.unwrap_err();
     assert!(matches!(anew, StoreError::Migrate { .. }), "{anew}");
 }
+
+/// As a request whose client closes the connection.
+#[tokio::test]
+#[ignore = "needs a Postgres server: tests/postgres cargo nextest run -p store --run-ignored all"]
+async fn a_caller_that_leaves_while_a_transaction_begins_leaves_none_open() {
+    let lab = Lab::new().await;
+    let mut observer = PgConnection::connect(lab.url.as_ref().unwrap())
+        .await
+        .unwrap();
+    let mut open = async || -> i64 {
+        sqlx::query_scalar(
+            "SELECT count(*) FROM pg_stat_activity \
+             WHERE datname = current_database() AND state LIKE 'idle in transaction%'",
+        )
+        .fetch_one(&mut observer)
+        .await
+        .unwrap()
+    };
+    let moment = Duration::from_millis(2);
+    // The caller leaves in the first wait that a call has, in the second, and so on.
+    for waits in 1.. {
+        let mut call = Box::pin(lab.store.end_duties());
+        for _ in 0..waits {
+            if futures::poll!(&mut call).is_ready() {
+                return;
+            }
+            tokio::time::sleep(moment).await;
+        }
+        drop(call);
+        let mut turns = 0;
+        while open().await > 0 {
+            assert!(turns < 500, "a transaction is open after wait {waits}");
+            turns += 1;
+            tokio::time::sleep(moment).await;
+        }
+    }
+}
