@@ -163,11 +163,7 @@ type Courses = BTreeMap<u32, Vec<Course>>;
 fn compare(landscape: &Landscape, seeds: u64, records: &Records) -> Result<()> {
     let task = Task::load(&lab::task(&landscape.task)?)?;
     let author = Author::of(&landscape.task)?;
-    let setting = Setting {
-        task: &task,
-        author: &author,
-        landscape,
-    };
+    let setting = Setting::new(&task, &author, landscape);
     let accepted = landscape.kernels.keys();
     let accepted = accepted
         .filter(|one| landscape.speedup(one).is_some())

@@ -20,18 +20,36 @@ use rand::SeedableRng as _;
 use rand_chacha::ChaCha8Rng;
 
 use super::author::{Author, Situation, Step, Written, write};
-use super::landscape::Landscape;
+use super::landscape::{Landscape, Outcome};
 use super::libraries::{Choices, Defect, MARK};
 
 /// The setting that all runs share.
 #[derive(Debug)]
 pub struct Setting<'a> {
-    /// The task.
-    pub task: &'a Task,
-    /// The author of its kernels.
-    pub author: &'a Author,
-    /// Results of all kernels.
-    pub landscape: &'a Landscape,
+    task: &'a Task,
+    author: &'a Author,
+    landscape: &'a Landscape,
+    /// The cell of each kernel in an archive.
+    cells: HashMap<Choices, Cell>,
+}
+
+impl<'a> Setting<'a> {
+    /// Runs of a task with its author and the results of all kernels.
+    #[must_use]
+    pub fn new(task: &'a Task, author: &'a Author, landscape: &'a Landscape) -> Self {
+        let cell = |choices: &Choices, outcome: &Outcome| Cell {
+            technique: Some(Technique::of(&author.library.compose(choices, None, ""))),
+            bound: outcome.bottleneck.as_deref().map(BoundingResource::of_term),
+        };
+        let kernels = landscape.kernels.iter();
+        let cells = kernels.map(|(choices, outcome)| (*choices, cell(choices, outcome)));
+        Self {
+            task,
+            author,
+            landscape,
+            cells: cells.collect(),
+        }
+    }
 }
 
 /// Course of one run.
@@ -144,7 +162,8 @@ impl Run<'_> {
             && operator != Operator::Baseline
             && !self.known.insert(written.choices);
         self.written.insert(id, written);
-        let cell = self.cell(&written.choices);
+        let cell = self.setting.cells.get(&written.choices);
+        let cell = cell.copied().unwrap_or_default();
         self.entries.push(Entry {
             id,
             parent: draft.and_then(|draft| draft.parents.first().copied()),
@@ -160,18 +179,6 @@ impl Run<'_> {
             cell,
             asked: None,
         });
-    }
-
-    /// The cell of a kernel in an archive.
-    fn cell(&self, choices: &Choices) -> Cell {
-        let outcome = self.setting.landscape.kernels.get(choices);
-        let term = outcome.and_then(|outcome| outcome.bottleneck.as_deref());
-        Cell {
-            technique: Some(Technique::of(
-                &self.setting.author.library.compose(choices, None, ""),
-            )),
-            bound: term.map(BoundingResource::of_term),
-        }
     }
 
     fn add_baseline(&mut self) {
