@@ -190,6 +190,22 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
         .until(run.id, |view| view.state == RunState::Running)
         .await?;
 
+    let server = lab.address()?;
+    let taught = [
+        "run",
+        "softmax-f32",
+        "--method",
+        "external",
+        "--lessons-of",
+        "latest",
+        "--server",
+        &server,
+    ];
+    let untaught = lab::kernelwright(&taught)?;
+    assert_eq!(untaught.status.code(), Some(2));
+    let why = "no run of softmax-f32 has any";
+    assert!(untaught.stderr.contains(why), "{}", untaught.stderr);
+
     let brief: domain::api::Brief = lab.get(&format!("/runs/{}/brief", run.id.uuid())).await?;
     assert!(brief.parent_source.contains("__global__"));
     let (file, step) = &task.playbook[0];
@@ -218,6 +234,11 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
         }
     );
     assert_eq!(done.trials, 2);
+
+    let pupil = lab::kernelwright(&taught)?;
+    assert_eq!(pupil.status.code(), Some(0), "{}", pupil.stderr);
+    let told = format!("with the lessons of {}", run.id);
+    assert!(pupil.stderr.contains(&told), "{}", pupil.stderr);
     Ok(())
 }
 

@@ -34,7 +34,7 @@ pub use self::kernel::{
 pub use self::pull_request::PullRequestArgs;
 pub use self::run::{
     AskingArgs, ContextArgs, ExportRunArgs, LessonsArgs, McpArgs, MethodName, RecordingArgs,
-    ReplayArgs, RunArgs, ShowArgs, StyleName, SubmitArgs,
+    ReplayArgs, RunArgs, ShowArgs, StyleName, SubmitArgs, Teacher,
 };
 pub use self::runs::{RunsChangeArgs, RunsCommand, RunsListArgs, RunsTagArgs};
 pub use self::service::{

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use domain::id::{CandidateId, RunId};
@@ -113,9 +114,10 @@ pub struct RunArgs {
     /// task.
     #[arg(long, value_name = "FILE")]
     pub lessons: Option<PathBuf>,
-    /// Id of an earlier run whose lessons prompts show, too. May be repeated.
+    /// Id of an earlier run whose lessons prompts show, too, or latest for the task's newest run that has some. May be
+    /// repeated.
     #[arg(long = "lessons-of", value_name = "RUN")]
-    pub lessons_of: Vec<RunId>,
+    pub lessons_of: Vec<Teacher>,
     /// Print what the run will take by this service's ended runs of the same task, method and models, and start
     /// nothing.
     #[arg(long, conflicts_with_all = ["follow", "preview"])]
@@ -154,6 +156,26 @@ pub struct RunArgs {
     /// The service.
     #[command(flatten)]
     pub service: ServiceAddress,
+}
+
+/// The earlier run whose lessons another run takes over.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Teacher {
+    /// This run.
+    Run(RunId),
+    /// The newest run of the task that has lessons.
+    Latest,
+}
+
+impl FromStr for Teacher {
+    type Err = <RunId as FromStr>::Err;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "latest" => Ok(Self::Latest),
+            id => id.parse().map(Self::Run),
+        }
+    }
 }
 
 impl RunArgs {

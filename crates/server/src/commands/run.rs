@@ -11,16 +11,18 @@ use uuid::Uuid;
 use super::follow::{Style, Until, follow, hint_without_workers, print, print_json};
 use super::{address, show};
 use crate::bundle::{self, BundleError};
-use crate::cli::{LessonsArgs, RunArgs};
-use crate::client::Client;
+use crate::cli::{LessonsArgs, RunArgs, Teacher};
+use crate::client::{Client, RunsQuery};
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::{counted, plain};
 
 pub(super) async fn run(args: RunArgs) -> Ending {
     let start = start(&args)?;
     let client = address::client(&args.service)?;
+    let task = task_name(&client, &args.task).await?;
+    let lessons = read_lessons(&client, &args, &task).await?;
     let request = RunRequest {
-        task: task_name(&client, &args.task).await?,
+        task,
         method: args.search_method(),
         name: args.name.clone(),
         budget: Budget {
@@ -39,7 +41,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         promotion: promotion(&args)?,
         models: args.asking.models.clone(),
         evolution: args.asking.evolution(),
-        lessons: read_lessons(&client, &args).await?,
+        lessons,
         tags: args.tags.clone(),
     };
     if args.estimate {
@@ -93,7 +95,7 @@ pub(super) async fn lessons(args: LessonsArgs) -> Ending {
 }
 
 /// The text of the lessons file and the lessons of the named runs.
-async fn read_lessons(client: &Client, args: &RunArgs) -> Result<String, Failure> {
+async fn read_lessons(client: &Client, args: &RunArgs, task: &str) -> Result<String, Failure> {
     let mut parts = Vec::new();
     if let Some(file) = &args.lessons {
         let text = std::fs::read_to_string(file)
@@ -101,17 +103,48 @@ async fn read_lessons(client: &Client, args: &RunArgs) -> Result<String, Failure
             .map_err(Failure::input)?;
         parts.push(text);
     }
-    for run in &args.lessons_of {
-        let text = client.lessons(*run).await?;
-        if text.is_empty() {
-            return Err(Failure::input(anyhow::anyhow!(
-                "take the lessons of run {run}: no candidate of it with a thought has a verdict; \
-                 leave out --lessons-of {run}"
-            )));
-        }
-        parts.push(text);
+    for teacher in &args.lessons_of {
+        parts.push(match teacher {
+            Teacher::Latest => latest_lessons(client, task).await?,
+            Teacher::Run(run) => {
+                let text = client.lessons(*run).await?;
+                if text.is_empty() {
+                    return Err(Failure::input(anyhow::anyhow!(
+                        "take the lessons of run {run}: no candidate of it with a thought has a verdict; \
+                         leave out --lessons-of {run}"
+                    )));
+                }
+                text
+            }
+        });
     }
     Ok(parts.join("\n"))
+}
+
+/// The lessons of the newest run of a task that has some.
+async fn latest_lessons(client: &Client, task: &str) -> Result<String, Failure> {
+    let mut query = RunsQuery {
+        task: Some(task.to_owned()),
+        limit: 50,
+        ..RunsQuery::default()
+    };
+    loop {
+        let page = client.runs(&query).await?;
+        for run in page.runs {
+            let text = client.lessons(run.id).await?;
+            if !text.is_empty() {
+                eprintln!("with the lessons of {} ({})", run.id, plain(&run.name));
+                return Ok(text);
+            }
+        }
+        if page.next.is_none() {
+            let task = plain(task);
+            return Err(Failure::input(anyhow::anyhow!(
+                "take the lessons of the latest run: no run of {task} has any; leave out --lessons-of latest"
+            )));
+        }
+        query.cursor = page.next;
+    }
 }
 
 /// Shows what a run will take by ended runs like it, without starting it.
