@@ -500,7 +500,6 @@ impl Machine {
                 .map(|a| exec::Track::new(a, writes(a.base(), a.bytes()), waves))
                 .collect(),
             chosen,
-            l2_bytes: config.l2_bytes,
             tells_waves,
             variables: &loaded.addresses,
             multiprocessors: config.multiprocessors,

@@ -293,7 +293,7 @@ impl Memory {
         let (holder, offset) = self.range_to_write(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
-        holder.forget_touched();
+        holder.forget_produced();
         Ok(())
     }
 
@@ -320,7 +320,7 @@ impl Memory {
             at += step;
         }
         holder.set_valid(offset, bytes);
-        holder.forget_touched();
+        holder.forget_produced();
         Ok(())
     }
 
@@ -340,7 +340,7 @@ impl Memory {
             .collect();
         to.write(to_offset, &data);
         to.set_valid(to_offset, bytes);
-        to.touch_between(to_offset, bytes);
+        to.produce_between(to_offset, bytes);
         for (i, _) in valid.iter().enumerate().filter(|(_, valid)| !**valid) {
             to.clear_valid(to_offset + i as u64, 1);
         }

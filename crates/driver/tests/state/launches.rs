@@ -97,7 +97,7 @@ fn counters_exclude_bytes_that_an_earlier_launch_left_in_the_cache() {
     let function = function(&mut driver, "through_shared");
     let buffer = driver.allocate(128).expect("allocates");
     let parameters = buffer.to_le_bytes();
-    let found = |driver: &mut Driver| {
+    let produced = |driver: &mut Driver| {
         let request = LaunchRequest {
             dynamic_shared: 128,
             ..launch_of(function, &parameters)
@@ -105,15 +105,15 @@ fn counters_exclude_bytes_that_an_earlier_launch_left_in_the_cache() {
         driver.launch(&request).expect("launches");
         let taken = ask(driver, r#"{"do":"take"}"#);
         let (_, rest) = taken
-            .split_once(r#""touched_sectors_read":"#)
+            .split_once(r#""produced_sectors_read":"#)
             .expect("the counter");
         rest.split(',').next().map(str::to_owned)
     };
     driver.fill(buffer, &[0], 128, None).expect("fills");
-    assert_eq!(found(&mut driver).as_deref(), Some("0"));
-    assert_eq!(found(&mut driver).as_deref(), Some("4"));
+    assert_eq!(produced(&mut driver).as_deref(), Some("0"));
+    assert_eq!(produced(&mut driver).as_deref(), Some("4"));
     driver.fill(buffer, &[0], 128, None).expect("fills");
-    assert_eq!(found(&mut driver).as_deref(), Some("0"));
+    assert_eq!(produced(&mut driver).as_deref(), Some("0"));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! How many rounds a warp needs here depends on the order in which the emulator runs blocks, and says nothing of a GPU,
 //! where all resident blocks run at the same time. So the critical path has a single round of each such loop.
 
-use crate::code::{Class, Op, Program, SlotRef};
+use crate::code::{Class, Flow, Op, Program, SlotRef};
 
 /// The most instructions of such a loop.
 const MAX_LENGTH: usize = 16;
@@ -43,25 +43,24 @@ fn only_polls(program: &Program, begin: usize, end: usize) -> bool {
 /// The registers whose values may differ between the rounds of a loop: those that depend on the load, and those that a
 /// round reads before it writes them.
 fn changing_registers(program: &Program, begin: usize, end: usize, load: usize) -> Vec<SlotRef> {
-    let flow = &program.flow;
-    let written = |pc: usize| {
-        [flow[pc].d, flow[pc].q]
-            .into_iter()
-            .filter(|slot| *slot != SlotRef::NONE)
+    let round = &program.flow[begin..=end];
+    let written = |flow: &Flow| {
+        let targets = [flow.d, flow.q].into_iter();
+        targets.filter(|slot| *slot != SlotRef::NONE)
     };
-    let mut changing: Vec<SlotRef> = written(load).collect();
-    for pc in begin..=end {
-        let carried = flow[pc]
-            .s
-            .iter()
-            .filter(|slot| (pc..=end).any(|later| written(later).any(|target| target == **slot)));
+    let mut changing: Vec<SlotRef> = written(&program.flow[load]).collect();
+    for (place, flow) in round.iter().enumerate() {
+        let carried = flow.s.iter().filter(|slot| {
+            let mut later = round[place..].iter().flat_map(written);
+            later.any(|target| target == **slot)
+        });
         changing.extend(carried);
     }
-    // A value that depends on a changing one passes at most one instruction in each turn.
-    for _ in begin..=end {
-        for pc in begin..=end {
-            if flow[pc].s.iter().any(|slot| changing.contains(slot)) {
-                changing.extend(written(pc));
+    // A value that depends on a changing one passes at least one instruction in each turn.
+    for _ in round {
+        for flow in round {
+            if flow.s.iter().any(|slot| changing.contains(slot)) {
+                changing.extend(written(flow));
             }
         }
     }

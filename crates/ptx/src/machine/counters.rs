@@ -156,11 +156,7 @@ fn heaviest_multiprocessor(parts: &[Exec<'_>], whole: bool) -> BlockWork {
     heaviest
 }
 
-/// Bytes of a sector.
-const SECTOR_BYTES: u64 = 32;
-
-/// Adds up all counters of a launch, and marks the sectors that it left in the L2 cache as touched:
-/// those that it wrote, and those that it read if all of them fit. Written ones are found again as far as they fit.
+/// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
 ///
 /// If only a sample of the blocks ran, counts are scaled to the whole grid, and distinct sectors by what the last
 /// wave of a run added. They are limited to the size of their buffer.
@@ -192,7 +188,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     };
     let mut unique_sectors_read = 0;
     let mut unique_sectors_written = 0;
-    let mut touched_sectors_read = 0;
+    let mut produced_sectors_read = 0;
     let reuse = launch
         .tells_waves
         .then(|| Reuse::new(&launch.tracks, launch.chosen));
@@ -206,14 +202,9 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        touched_sectors_read += up(track.allocation.touched(&track.read)).min(read);
+        produced_sectors_read += up(track.allocation.produced(&track.read)).min(read);
         if written > 0 {
-            track.allocation.touch(&track.written);
-        }
-    }
-    if (unique_sectors_read + unique_sectors_written) * SECTOR_BYTES <= launch.l2_bytes {
-        for track in &launch.tracks {
-            track.allocation.touch(&track.read);
+            track.allocation.produce(&track.written);
         }
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
@@ -228,7 +219,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         hottest_places: sums_of_most(executed_at),
         unique_sectors_read,
         unique_sectors_written,
-        touched_sectors_read,
+        produced_sectors_read,
         working_sets: reuse.map(|reuse| reuse.working_sets).unwrap_or_default(),
         heaviest_block: heaviest_block(parts),
         heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),

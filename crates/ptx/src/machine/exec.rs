@@ -63,8 +63,6 @@ pub(crate) struct Launch<'a> {
     pub(crate) tracks: Vec<Track>,
     /// The blocks that are executed.
     pub(crate) chosen: ChosenBlocks,
-    /// Bytes of the L2 cache.
-    pub(crate) l2_bytes: u64,
     /// True if the tracks tell which sectors each wave of blocks touched.
     pub(crate) tells_waves: bool,
     /// Addresses of the module's variables.

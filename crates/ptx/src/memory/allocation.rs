@@ -53,9 +53,9 @@ pub(crate) struct Allocation {
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
     invalid: AtomicU64,
     label: RwLock<Option<Arc<str>>>,
-    /// A bit per sector of 32 bytes that a launch read or wrote after the host wrote last, so that the L2 cache may still
-    /// hold it; allocated at the first such access.
-    touched: RwLock<Vec<u32>>,
+    /// A bit per sector of 32 bytes that the device wrote after the host did, so that the L2 cache may still hold it;
+    /// allocated at the first such write.
+    produced: RwLock<Vec<u32>>,
 }
 
 impl Allocation {
@@ -72,7 +72,7 @@ impl Allocation {
             valid: zeros(words.div_ceil(8))?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
-            touched: RwLock::default(),
+            produced: RwLock::default(),
         })
     }
 
@@ -88,7 +88,7 @@ impl Allocation {
             valid: cells(words.len().div_ceil(8), u32::MAX)?,
             invalid: AtomicU64::new(0),
             label: RwLock::new(None),
-            touched: RwLock::default(),
+            produced: RwLock::default(),
         })
     }
 
@@ -159,33 +159,33 @@ impl Allocation {
             .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
     }
 
-    /// The number of the given sectors, one bit each, that launches have touched since the host wrote.
-    pub(crate) fn touched(&self, sectors: &[AtomicU32]) -> u64 {
-        let touched = self
-            .touched
+    /// The number of the given sectors, one bit each, that the device wrote last.
+    pub(crate) fn produced(&self, sectors: &[AtomicU32]) -> u64 {
+        let produced = self
+            .produced
             .read()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let both = sectors.iter().zip(touched.iter());
-        both.map(|(asked, touched)| u64::from((asked.load(Relaxed) & touched).count_ones()))
+        let both = sectors.iter().zip(produced.iter());
+        both.map(|(asked, produced)| u64::from((asked.load(Relaxed) & produced).count_ones()))
             .sum()
     }
 
-    /// Marks sectors as touched by a launch.
-    pub(crate) fn touch(&self, sectors: &[AtomicU32]) {
-        let mut touched = self
-            .touched
+    /// Marks sectors as written by the device.
+    pub(crate) fn produce(&self, sectors: &[AtomicU32]) {
+        let mut produced = self
+            .produced
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if touched.len() < sectors.len() {
-            touched.resize(sectors.len(), 0);
+        if produced.len() < sectors.len() {
+            produced.resize(sectors.len(), 0);
         }
-        for (touched, own) in touched.iter_mut().zip(sectors) {
-            *touched |= own.load(Relaxed);
+        for (produced, written) in produced.iter_mut().zip(sectors) {
+            *produced |= written.load(Relaxed);
         }
     }
 
-    /// Marks the sectors of a range as touched by a copy on the device.
-    pub(super) fn touch_between(&self, offset: u64, bytes: u64) {
+    /// Marks the sectors of a range as written by a copy on the device.
+    pub(super) fn produce_between(&self, offset: u64, bytes: u64) {
         let sectors: Vec<AtomicU32> = (0..self.bytes.div_ceil(32 * 32))
             .map(|cell| {
                 let bit = |sector: u64| {
@@ -195,12 +195,12 @@ impl Allocation {
                 AtomicU32::new((0..32).fold(0, |bits, n| bits | bit(cell * 32 + n) << n))
             })
             .collect();
-        self.touch(&sectors);
+        self.produce(&sectors);
     }
 
     /// Clears all marks, because the host wrote to the allocation.
-    pub(super) fn forget_touched(&self) {
-        self.touched
+    pub(super) fn forget_produced(&self) {
+        self.produced
             .write()
             .unwrap_or_else(std::sync::PoisonError::into_inner)
             .clear();

@@ -285,7 +285,7 @@ fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
 fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     let read = counters.unique_sectors_read as f64;
     let left = counters
-        .touched_sectors_read
+        .produced_sectors_read
         .min(counters.unique_sectors_read) as f64;
     let written = counters.unique_sectors_written as f64;
     let working_set = (read + written) * SECTOR;

@@ -114,6 +114,7 @@ async fn a_run_is_created_once_for_each_key() {
         "schedule": {
           "mode": "generational"
         },
+        "strategy": "surrogate",
         "style": "standard",
         "sweep_percent": 25,
         "temperature": 1.0
