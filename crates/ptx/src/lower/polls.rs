@@ -19,8 +19,8 @@ pub(super) fn find(program: &Program) -> Vec<u32> {
         .collect()
 }
 
-/// True if a round of the loop is one ordered load of a fixed address, whose value decides something, and arithmetic
-/// of integers.
+/// True if a round of the loop is one ordered load whose value decides something, with arithmetic of integers that keeps
+/// nothing for the next round: a loop that counts or computes has the cost of all its rounds.
 fn only_polls(program: &Program, begin: usize, end: usize) -> bool {
     if begin > end || end - begin >= MAX_LENGTH {
         return false;
@@ -37,32 +37,18 @@ fn only_polls(program: &Program, begin: usize, end: usize) -> bool {
     poll.ordered
         && !poll.reads_data
         && (begin..=end).all(is_quiet)
-        && !changing_registers(program, begin, end, load).contains(&poll.address)
+        && !keeps_values(&program.flow[begin..=end])
 }
 
-/// The registers whose values may differ between the rounds of a loop: those that depend on the load, and those that a
-/// round reads before it writes them.
-fn changing_registers(program: &Program, begin: usize, end: usize, load: usize) -> Vec<SlotRef> {
-    let round = &program.flow[begin..=end];
-    let written = |flow: &Flow| {
-        let targets = [flow.d, flow.q].into_iter();
-        targets.filter(|slot| *slot != SlotRef::NONE)
+/// True if a round reads a register before it writes it, so that the round before decides its value.
+fn keeps_values(round: &[Flow]) -> bool {
+    let is_written = |part: &[Flow], slot: SlotRef| {
+        slot != SlotRef::NONE && part.iter().any(|flow| flow.d == slot || flow.q == slot)
     };
-    let mut changing: Vec<SlotRef> = written(&program.flow[load]).collect();
-    for (place, flow) in round.iter().enumerate() {
-        let carried = flow.s.iter().filter(|slot| {
-            let mut later = round[place..].iter().flat_map(written);
-            later.any(|target| target == **slot)
-        });
-        changing.extend(carried);
-    }
-    // A value that depends on a changing one passes at least one instruction in each turn.
-    for _ in round {
-        for flow in round {
-            if flow.s.iter().any(|slot| changing.contains(slot)) {
-                changing.extend(written(flow));
-            }
-        }
-    }
-    changing
+    let mut reads = round.iter().enumerate();
+    reads.any(|(place, flow)| {
+        let (before, rest) = round.split_at(place);
+        let mut sources = flow.s.into_iter();
+        sources.any(|slot| !is_written(before, slot) && is_written(rest, slot))
+    })
 }

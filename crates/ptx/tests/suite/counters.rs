@@ -617,3 +617,26 @@ fn the_critical_path_has_one_round_of_a_barrier_among_blocks() {
     let (alone, among) = (path(1), path(64));
     assert!(among <= alone + 10, "{alone} {among} cycles");
 }
+
+#[test]
+fn a_loop_that_counts_its_polls_or_follows_pointers_costs_all_its_rounds() {
+    // The word stays 0 in the first; in the second it is the distance to the next one.
+    for round in [
+        "ld.volatile.global.u32 %r4, [%rd1];\nsetp.ne.u32 %p2, %r4, 0;\n@%p2 bra END;",
+        "ld.volatile.global.u32 %r4, [%rd1];\ncvt.u64.u32 %rd5, %r4;\nadd.s64 %rd1, %rd1, %rd5;",
+    ] {
+        let path = |rounds: u32| {
+            let text = kernel(&format!(
+                "mov.u32 %r3, {rounds};\nL: {round}\nadd.u32 %r3, %r3, -1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra L;\nEND:"
+            ));
+            let mut device = Device::new(&text);
+            let a = device.buffer("a", &[0u32; 8]);
+            let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+            let report = device.launch("k", 1, 32, &args);
+            assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+            report.counters.critical_path_max
+        };
+        let (few, many) = (path(10), path(100));
+        assert!(many > 5 * few, "{round}: {few} {many} cycles");
+    }
+}
