@@ -9,6 +9,7 @@ mod crossover;
 mod loops;
 mod shared;
 mod signatures;
+mod stages;
 mod widen;
 
 use std::collections::BTreeSet;
@@ -40,6 +41,7 @@ pub fn edits(file: &str, source: &KernelSource, donors: &[Donor<'_>]) -> Vec<Edi
     };
     let mut changes = loops::unroll(&subject);
     changes.extend(widen::widen(&subject));
+    changes.extend(stages::copy_ahead(&subject));
     changes.extend(signatures::bound_launches(&subject));
     changes.extend(signatures::restrict_pointers(&subject));
     changes.extend(shared::pad(&subject));

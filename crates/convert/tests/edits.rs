@@ -148,6 +148,95 @@ fn a_loop_that_ends_early_or_steps_over_elements_keeps_its_accesses() {
     }
 }
 
+const TILED: &str = r#"/*---
+[idea]
+title = "tiles"
+[[launch]]
+kernel = "k"
+grid = ["cdiv(N, 32)"]
+block = [32]
+args = ["x", "y"]
+---*/
+extern "C" __global__ void k(const float* x, float* y) {
+    __shared__ float tile[32];
+    float sum = 0.0f;
+    for (int first = 0; first < 256; first += 32) {
+        const int at = first + threadIdx.x;
+        tile[threadIdx.x] = at < 200 ? x[at] : 0.0f;
+        __syncthreads();
+#pragma unroll
+        for (int i = 0; i < 32; ++i) sum += tile[i];
+        __syncthreads();
+    }
+    y[threadIdx.x] = sum;
+}
+"#;
+
+#[test]
+fn a_loop_over_tiles_copies_the_next_one_ahead() {
+    let found = edits("k.cu", &parse(TILED), &[]);
+    let text = |name: &str| {
+        let mut named = found.iter().filter(|edit| edit.name == name);
+        named.next().expect("an edit").source.text().to_owned()
+    };
+    let simple = text("copy the tiles of the loop in line 13 one round ahead");
+    let wanted = "    __shared__ float tile[2][32];
+    float sum = 0.0f;
+    const auto copy_tile = [&](int first, int stage_of_tile) {
+        const int at = first + threadIdx.x;
+        tile[stage_of_tile][threadIdx.x] = at < 200 ? x[at] : 0.0f;
+    };
+    int current_stage = 0;
+    if ((0) < (256)) copy_tile(0, 0);
+    for (int first = 0; first < 256; first += 32) {
+        __syncthreads();
+        if (first + (32) < (256)) copy_tile(first + (32), current_stage ^ 1);
+        #pragma unroll
+        for (int i = 0; i < 32; ++i) sum += tile[current_stage][i];
+        current_stage ^= 1;
+    }
+";
+    assert!(simple.contains(wanted), "{simple}");
+    let asynchronous =
+        text("copy the tiles of the loop in line 13 one round ahead, asynchronously");
+    let copy = "asm volatile(\"cp.async.ca.shared.global [%0], [%1], 4, %2;\" :: \
+                \"r\"(static_cast<unsigned>(__cvta_generic_to_shared(&tile[stage_of_tile][threadIdx.x]))), \
+                \"l\"(&x[at]), \"r\"((at < 200) ? 4 : 0) : \"memory\");";
+    assert!(asynchronous.contains(copy), "{asynchronous}");
+    let wait =
+        "        asm volatile(\"cp.async.wait_all;\" ::: \"memory\");\n        __syncthreads();\n";
+    assert!(asynchronous.contains(wait), "{asynchronous}");
+}
+
+#[test]
+fn a_loop_whose_tiles_have_other_uses_copies_none_ahead() {
+    let ahead = |from: &str, to: &str| {
+        assert!(TILED.contains(from), "{from}");
+        let found = edits("k.cu", &parse(&TILED.replacen(from, to, 1)), &[]);
+        let names = found.into_iter().map(|edit| edit.name);
+        names.filter(|name| name.contains("ahead")).count()
+    };
+    assert_eq!(ahead("= sum;", "= sum;"), 2);
+    // Values that are computed are no copies of elements.
+    assert_eq!(ahead("x[at] :", "2.0f * x[at] :"), 1);
+    for (from, to) in [
+        ("= sum;", "= sum + tile[0];"),
+        ("sum += tile[i];", "sum += tile[i]++;"),
+        ("sum += tile[i];", "sum += tile[i] * at;"),
+        ("tile[threadIdx.x] =", "sum = 1.0f; tile[threadIdx.x] ="),
+        (
+            "tile[threadIdx.x] =",
+            "__syncthreads(); tile[threadIdx.x] =",
+        ),
+        (
+            "sum += tile[i];",
+            "{ sum += tile[i]; if (sum > 1.0f) break; }",
+        ),
+    ] {
+        assert_eq!(ahead(from, to), 0, "{to}");
+    }
+}
+
 #[test]
 fn parts_of_other_sources_are_taken_over() {
     let source = parse(SOURCE);

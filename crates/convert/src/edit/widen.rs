@@ -5,22 +5,12 @@ use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::loops::Loop;
 use super::{Change, Subject};
 use crate::init::source::{children, element_type, line_of};
 
 /// Bytes of the widest access.
 const ACCESS_BYTES: usize = 16;
-
-/// A loop `for (int i = start; i < end; i += step)`.
-struct Loop<'s> {
-    node: Node<'s>,
-    body: Node<'s>,
-    /// Type and name of its variable.
-    variable: (&'s str, &'s str),
-    start: &'s str,
-    end: &'s str,
-    step: &'s str,
-}
 
 /// An element that each round of a loop uses, such as `x[row * C + i]`.
 struct Access<'s> {
@@ -55,48 +45,9 @@ pub(super) fn widen(subject: &Subject<'_>) -> Vec<Change> {
 }
 
 /// Bytes of an element's type.
-fn bytes_of(element: &str) -> Option<usize> {
+pub(super) fn bytes_of(element: &str) -> Option<usize> {
     let (dtype, count) = element_type(element)?;
     Some(usize::try_from(dtype.bytes()).ok()? * usize::try_from(count).ok()?)
-}
-
-impl<'s> Loop<'s> {
-    fn read(subject: &'s Subject<'_>, node: Node<'s>) -> Option<Self> {
-        let of = |node| subject.tree.of(node);
-        let field = |node: Node<'s>, name| node.child_by_field_name(name);
-        let initializer = field(node, "initializer").filter(|one| one.kind() == "declaration")?;
-        let declarator = field(initializer, "declarator")?;
-        let variable = of(field(declarator, "declarator")?);
-        let condition = field(node, "condition")?;
-        let update = field(node, "update")?;
-        let is_below = of(field(condition, "left")?) == variable
-            && field(condition, "operator").map(of) == Some("<");
-        let step = match update.kind() {
-            "update_expression" if of(update).contains("++") => "1",
-            "assignment_expression" if field(update, "operator").map(of) == Some("+=") => {
-                of(field(update, "right")?)
-            }
-            _ => return None,
-        };
-        let changed = field(update, "argument").or(field(update, "left"))?;
-        let body = field(node, "body")?;
-        let leaves = ["break_statement", "return_statement", "goto_statement"];
-        let inside = subject.tree.all(body).into_iter();
-        let stays = inside
-            .map(|node| node.kind())
-            .all(|kind| !leaves.contains(&kind));
-        let start = of(field(declarator, "value")?);
-        // One thread that walks along all elements begins with the first.
-        let begins = step != "1" || start == "0";
-        (is_below && stays && begins && of(changed) == variable).then_some(Self {
-            node,
-            body,
-            variable: (of(field(initializer, "type")?), variable),
-            start,
-            end: of(field(condition, "right")?),
-            step,
-        })
-    }
 }
 
 /// The elements of arrays in device memory that each round uses; none if there are none, or if an address of one is
@@ -181,13 +132,16 @@ fn summand<'s>(subject: &Subject<'_>, index: Node<'s>, variable: &str) -> Option
 }
 
 /// How often a text names a variable.
-fn mentions(text: &str, variable: &str) -> usize {
+pub(super) fn mentions(text: &str, variable: &str) -> usize {
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     words.filter(|word| *word == variable).count()
 }
 
 /// The pointers of the function around a node, with the types of their elements.
-fn pointers<'s>(subject: &'s Subject<'_>, node: Node<'s>) -> Option<BTreeMap<&'s str, &'s str>> {
+pub(super) fn pointers<'s>(
+    subject: &'s Subject<'_>,
+    node: Node<'s>,
+) -> Option<BTreeMap<&'s str, &'s str>> {
     let mut function = node;
     while function.kind() != "function_definition" {
         function = function.parent()?;
