@@ -5,6 +5,7 @@
 
 mod constants;
 mod front_matter;
+mod locals;
 mod normalized;
 mod technique;
 
@@ -50,7 +51,7 @@ pub struct KernelSource {
 pub struct Identity {
     /// [`KernelSource::candidate_digest`].
     pub digest: Digest,
-    /// The same, comments and layout not counted.
+    /// The same; comments, layout and names of local variables do not count.
     pub text: Digest,
     /// The launches and workspaces alone: with the digest of the compiled code, they are what executes.
     pub launches: Digest,
@@ -216,7 +217,10 @@ impl KernelSource {
 
     /// The digests by which candidates of the same code are found.
     pub fn identity(&self, configuration: &Configuration) -> Identity {
-        let text = normalized::normalized(self.body()).unwrap_or_else(|| self.compiler_input());
+        let macros = || configuration.keys().chain(self.plan.constants.keys());
+        let text = normalized::normalized(self.body())
+            .map(|code| locals::with_numbered_locals(&code, macros()))
+            .unwrap_or_else(|| self.compiler_input());
         let launched: Configuration = configuration
             .iter()
             .filter(|(name, _)| self.plan.depends_on(name))

@@ -28,7 +28,7 @@ pub(crate) struct KnownVerdict {
 }
 
 /// The run's first candidate with this text, of those with an ordinal below `before`, that has or awaits
-/// a verdict of its own. Comments and layout do not count, except where the text itself was rejected.
+/// a verdict of its own. Comments, layout and names of locals do not count, except where the text itself was rejected.
 pub(crate) async fn original(
     tx: &mut Connection,
     run: RunId,

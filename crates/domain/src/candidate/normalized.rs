@@ -42,7 +42,7 @@ pub(super) fn normalized(code: &str) -> Option<String> {
 }
 
 /// Bytes of the string or character literal that a text begins with; none if it does not end on its line.
-fn literal(text: &str, quote: char) -> Option<usize> {
+pub(super) fn literal(text: &str, quote: char) -> Option<usize> {
     let mut escaped = false;
     for (at, next) in text.char_indices().skip(1) {
         match next {
