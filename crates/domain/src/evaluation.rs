@@ -137,6 +137,10 @@ pub struct Evaluation {
     /// The comparison with the incumbent; none where nothing was timed.
     #[serde(default)]
     pub measurement: Option<Measurement>,
+    /// The emulated device's account of measured times; none where times are modelled, for a candidate that is neither
+    /// the baseline nor faster than the incumbent, and where the emulated device could not execute it in time.
+    #[serde(default)]
+    pub explanation: Option<Explanation>,
     /// Warnings of the compiler.
     pub diagnostics: Vec<Diagnostic>,
     /// Features that the task's policy allows and points out.
@@ -317,6 +321,17 @@ impl std::fmt::Display for DrawnShapes {
             100.0 * self.wrong_at_most
         )
     }
+}
+
+/// The emulated device's account of a kernel that another device has timed. It decides nothing.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// The modelled times of the score cases, with what bounds them.
+    pub timing: Timing,
+    /// The launches of each score case, with counters.
+    pub launches: Vec<CaseLaunches>,
+    /// The source lines with the most of the work that bounds the modelled time.
+    pub hottest_lines: Option<HottestLines>,
 }
 
 /// The launches of one case.

@@ -527,6 +527,7 @@ pub(crate) fn parse_rejected(task: &Task, problems: Problems) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

@@ -244,6 +244,7 @@ fn evaluation() -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,

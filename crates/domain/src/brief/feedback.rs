@@ -100,8 +100,11 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             .unwrap_or_default(),
         bottleneck: timing.and_then(|timing| profile::name_bottleneck(timing, evaluation)),
         counters: if timing.is_some() {
-            let hottest = evaluation
-                .hottest_lines
+            let explanation = evaluation.explanation.as_ref();
+            let hottest = explanation
+                .map_or(&evaluation.hottest_lines, |explanation| {
+                    &explanation.hottest_lines
+                })
                 .as_ref()
                 .map(|hottest| profile::hottest_lines(hottest, |line| teller.quoted(line)));
             let mut lines = profile::counters(evaluation);

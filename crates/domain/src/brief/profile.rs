@@ -5,20 +5,20 @@ use std::collections::BTreeMap;
 
 use crate::cleaning;
 use crate::device::Device;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{CaseLaunches, Evaluation};
 use crate::hottest_lines::{HottestLines, LineWork};
 use crate::occupancy::{Limiter, occupancy};
 use crate::role::{KernelResources, LaunchFacts};
 use crate::statistics::{Bound, Floor};
-use crate::timing::{CacheState, Timing};
+use crate::timing::{CacheState, ModelledTime, Timing};
 
 /// The most launches shown for one case.
 const MAX_LAUNCHES: usize = 8;
 
 /// A line per score case, with its launches where the time model has them apart and with its floor where
-/// that is known, and a line with the largest bottleneck and the advice for it.
+/// that is known, and a line with the largest bottleneck and the advice for it. Measured times are followed by
+/// modelled ones where the emulated device explains them.
 pub(super) fn times(timing: &Timing, evaluation: &Evaluation) -> Vec<String> {
-    let launches = &evaluation.launches;
     let mut lines: Vec<String> = match timing {
         Timing::Measured { cases, .. } => cases
             .iter()
@@ -35,33 +35,51 @@ pub(super) fn times(timing: &Timing, evaluation: &Evaluation) -> Vec<String> {
         Timing::Modelled { cases, .. } => cases
             .iter()
             .map(|time| {
-                let ran = launches.iter().find(|ran| ran.case == time.case);
-                let parts = time.launches.iter().take(MAX_LAUNCHES).enumerate();
-                let parts = parts.map(|(index, launch)| {
-                    let shape = ran
-                        .and_then(|ran| ran.launches.get(index))
-                        .map(shape)
-                        .unwrap_or_default();
-                    format!(
-                        "{}{shape} {:.5} us, {:.0}% of it bound by {}",
-                        cleaning::clean_line(&launch.kernel, 64),
-                        launch.us,
-                        100.0 * launch.share,
-                        bottleneck(&launch.bottleneck),
-                    )
-                });
-                let whole = format!(
-                    "{}: {:.5} us modelled",
-                    time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
-                    time.us
-                );
-                let line = std::iter::once(whole).chain(parts);
-                line.collect::<Vec<_>>().join("; ") + &floor(evaluation, &time.case, time.cache)
+                modelled(time, &evaluation.launches) + &floor(evaluation, &time.case, time.cache)
             })
             .collect(),
     };
     lines.extend(largest_bottleneck(timing));
+    if let Some(explanation) = &evaluation.explanation
+        && let Timing::Modelled { device, cases, .. } = &explanation.timing
+    {
+        let device = cleaning::clean_line(device, 60);
+        let on = |line: String| format!("{line}; on the emulated {device}, which only explains");
+        let told = cases
+            .iter()
+            .map(|time| modelled(time, &explanation.launches));
+        lines.extend(told.map(on));
+        lines.extend(largest_bottleneck(&explanation.timing));
+    }
     lines
+}
+
+/// The modelled time of a score case with its launches.
+fn modelled(time: &ModelledTime, launches: &[CaseLaunches]) -> String {
+    let ran = launches.iter().find(|ran| ran.case == time.case);
+    let parts = time.launches.iter().take(MAX_LAUNCHES).enumerate();
+    let parts = parts.map(|(index, launch)| {
+        let shape = ran
+            .and_then(|ran| ran.launches.get(index))
+            .map(shape)
+            .unwrap_or_default();
+        format!(
+            "{}{shape} {:.5} us, {:.0}% of it bound by {}",
+            cleaning::clean_line(&launch.kernel, 64),
+            launch.us,
+            100.0 * launch.share,
+            bottleneck(&launch.bottleneck),
+        )
+    });
+    let whole = format!(
+        "{}: {:.5} us modelled",
+        time.cache.name_of(&cleaning::clean_line(&time.case, 60)),
+        time.us
+    );
+    std::iter::once(whole)
+        .chain(parts)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 /// The floor of a case and the part of its time that the floor takes.
@@ -98,10 +116,13 @@ fn largest_bottleneck(timing: &Timing) -> Option<String> {
 /// The least part of a measured time that a floor takes where its resource bounds the kernel.
 const NEAR_FLOOR: f64 = 0.3;
 
-/// The term of the time model that takes most of a modelled time. A measured time has no terms: its nearest floor stands
-/// for one, and latency where no floor is near. None where the device's rates are not known.
+/// The term of the time model that takes most of a modelled time. A measured time has no terms: those that explain it
+/// stand for them; without an explanation its nearest floor does, and latency where no floor is near. None where the
+/// device's rates are not known.
 pub(super) fn name_bottleneck(timing: &Timing, evaluation: &Evaluation) -> Option<String> {
-    if let Some((_, launch)) = timing.largest_bottleneck() {
+    let explanation = evaluation.explanation.as_ref();
+    let modelled = explanation.map_or(timing, |explanation| &explanation.timing);
+    if let Some((_, launch)) = modelled.largest_bottleneck() {
         return Some(launch.bottleneck.clone());
     }
     let share = |floor: &Floor| floor.us / floor.found_us;
@@ -195,7 +216,8 @@ fn bottleneck(name: &str) -> String {
     format!("{name} ({meaning})")
 }
 
-/// The counters of each kernel on the case where it takes longest.
+/// The counters of each kernel on the case where it takes longest; where times are measured, those of the emulated
+/// device that explains them.
 pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
     let mut slowest: BTreeMap<&str, (&str, &LaunchFacts)> = BTreeMap::new();
     let cost = |launch: &LaunchFacts| {
@@ -203,7 +225,9 @@ pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
         let blocks = launch.grid.iter().map(|&n| u64::from(n)).product::<u64>();
         (modelled, blocks)
     };
-    for ran in &evaluation.launches {
+    let explanation = evaluation.explanation.as_ref();
+    let launches = explanation.map_or(&evaluation.launches, |explanation| &explanation.launches);
+    for ran in launches {
         for launch in &ran.launches {
             let known = slowest.entry(&launch.kernel).or_insert((&ran.case, launch));
             if cost(launch) > cost(known.1) {
@@ -221,6 +245,7 @@ pub(super) fn counters(evaluation: &Evaluation) -> Vec<String> {
             facts.extend((spills > 0).then(|| format!("{spills} bytes of spills")));
         }
         facts.extend(traffic(&launch.counters));
+        facts.extend(explanation.map(|_| "counted on an emulated device".to_owned()));
         if !facts.is_empty() {
             let (kernel, case) = (
                 cleaning::clean_line(kernel, 64),

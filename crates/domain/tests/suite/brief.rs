@@ -9,7 +9,8 @@ use domain::brief::{Feedback, feedback};
 use domain::device::{Device, DeviceKind, Limits};
 use domain::digest::Digest;
 use domain::evaluation::{
-    CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationStage, GateOutcome,
+    CaseLaunches, CheckOutcome, EVALUATOR_VERSION, Evaluation, EvaluationStage, Explanation,
+    GateOutcome,
 };
 use domain::finding::{Finding, FindingKind, OtherParty};
 use domain::hottest_lines::{HotLine, HottestLines, LineWork};
@@ -77,6 +78,7 @@ fn evaluation(verdict: Verdict) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,
@@ -243,6 +245,51 @@ fn accepted() -> Evaluation {
         lines: vec![hot(2, 0.621, Some(3.878)), hot(3, 0.05, None)],
     });
     evaluation
+}
+
+#[test]
+fn a_measured_time_is_explained_by_the_emulated_device() {
+    let modelled = accepted();
+    let timing = modelled
+        .verdict
+        .acceptance()
+        .expect("accepted")
+        .timing
+        .clone();
+    let mut found = evaluation(Verdict::Accepted(Acceptance {
+        timing: Timing::Measured {
+            unscored: Vec::new(),
+            cases: vec![MeasuredTime {
+                case: "starved".to_owned(),
+                cache: CacheState::Cold,
+                median_us: 20.0,
+                quartiles_us: [19.0, 21.0],
+                samples: 32,
+            }],
+        },
+        comparison: None,
+        launch_bound: false,
+    }));
+    let unexplained = feedback(&found, SOURCE);
+    assert_eq!(unexplained.times.len(), 1);
+    assert_eq!(unexplained.counters, [""; 0]);
+    found.explanation = Some(Explanation {
+        timing,
+        launches: modelled.launches.clone(),
+        hottest_lines: modelled.hottest_lines.clone(),
+    });
+    let told = feedback(&found, SOURCE);
+    let own = feedback(&modelled, SOURCE);
+    assert_eq!(told.bottleneck.as_deref(), Some("critical_path"));
+    assert_eq!(told.times[0], unexplained.times[0]);
+    let explained = format!("{}; on the emulated l4, which only explains", own.times[0]);
+    assert_eq!(told.times[1..], [explained, own.times[1].clone()]);
+    assert!(
+        told.counters[0].ends_with("counted on an emulated device"),
+        "{:?}",
+        told.counters
+    );
+    assert_eq!(told.counters[1..], own.counters[1..]);
 }
 
 #[test]

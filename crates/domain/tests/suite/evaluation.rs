@@ -39,6 +39,7 @@ fn evaluation(timing: Timing, outcome: Option<Outcome>) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         prescreen: None,
         drawn_shapes: None,
         preconditions: None,

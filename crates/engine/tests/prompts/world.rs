@@ -95,6 +95,7 @@ pub fn judged(verdict: Verdict) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

@@ -358,6 +358,7 @@ pub fn evaluation(request: &EvaluationRequest, verdict: Verdict) -> Evaluation {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

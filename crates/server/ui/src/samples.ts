@@ -169,6 +169,7 @@ export function evaluation(verdict: Verdict, over: Partial<Evaluation> = {}): Ev
     flags: [],
     machine_code: null,
     hottest_lines: null,
+    explanation: null,
     found_on: null,
     not_run: [],
     sanitizers: null,

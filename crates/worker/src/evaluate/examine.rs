@@ -296,7 +296,7 @@ fn judge_reply(
 }
 
 /// The counters of source lines of an execution; none if its device counts none.
-fn case_lines(numbered: &NumberedPass<'_>, lines: &[LaunchLines]) -> Option<CaseLines> {
+pub(super) fn case_lines(numbered: &NumberedPass<'_>, lines: &[LaunchLines]) -> Option<CaseLines> {
     let own = lines.iter().filter(|own| own.execution == numbered.id);
     let launches = own
         .map(|own| KernelLines {

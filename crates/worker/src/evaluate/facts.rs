@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use domain::digest::Digest;
 use domain::evaluation::{
-    CaseLaunches, CheckOutcome, DrawnShapes, GateOutcome, MachineCode, NotRun, Prescreen,
-    ProtocolPart, StageTime,
+    CaseLaunches, CheckOutcome, DrawnShapes, Explanation, GateOutcome, MachineCode, NotRun,
+    Prescreen, ProtocolPart, StageTime,
 };
 use domain::finding::Finding;
 use domain::measurement::Measurement;
@@ -43,6 +43,7 @@ pub(super) struct Facts {
     pub lines: Vec<CaseLines>,
     pub floors: Option<Vec<Floor>>,
     pub measurement: Option<Measurement>,
+    pub explanation: Option<Explanation>,
     pub flags: Vec<Problem>,
     pub machine_code: Option<MachineCode>,
     /// The instructions of the machine code as text, where they were read.
@@ -87,6 +88,7 @@ impl Facts {
             lines,
             floors,
             measurement,
+            explanation,
             flags,
             machine_code,
             sass,
@@ -116,6 +118,7 @@ impl Facts {
         }
         replace(&mut self.floors, floors);
         replace(&mut self.measurement, measurement);
+        replace(&mut self.explanation, explanation);
         self.flags.extend(flags);
         replace(&mut self.machine_code, machine_code);
         replace(&mut self.sass, sass);

@@ -12,8 +12,8 @@ use super::error::{EvaluateError, Rejection, StageStop};
 use super::examine::ExaminationInputs;
 use super::facts::Facts;
 use super::stages::{
-    compare, compile, conclude, effort, gate, large_tensor, parse, prescreen, sanitizers, score,
-    small_cases,
+    compare, compile, conclude, effort, explain, gate, large_tensor, parse, prescreen, sanitizers,
+    score, small_cases,
 };
 
 /// Evaluates one candidate.
@@ -73,5 +73,7 @@ fn run_stages(context: &Context<'_>, facts: &mut Facts) -> Result<Verdict, Stage
         &scored,
         &facts.kernels,
     ))?;
-    facts.merge(compare::compare(context, &candidate, &inputs, &scored))
+    let verdict = facts.merge(compare::compare(context, &candidate, &inputs, &scored))?;
+    facts.merge(explain::explain(context, &candidate, &compiled, &verdict))?;
+    Ok(verdict)
 }

@@ -4,6 +4,7 @@ pub(super) mod parse;
 
 pub(super) mod compile;
 
+pub(super) mod explain;
 pub(super) mod prescreen;
 
 pub(super) mod effort;

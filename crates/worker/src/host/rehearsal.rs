@@ -33,6 +33,8 @@ pub struct Rehearsal {
     repeats: Option<RepeatPolicy>,
     /// True if candidates are timed in turn with other kernels although times are modelled.
     paired_timing: bool,
+    /// True if accepted candidates are executed on the pre-screener's device, too, to explain their times.
+    explained_times: bool,
 }
 
 /// A fault plan of one role.
@@ -132,6 +134,18 @@ impl Host {
         });
         self.rehearsal.repeats = Some(repeats);
         self
+    }
+
+    /// The same machine, except that times are explained by the pre-screener's device, as on silicon.
+    #[must_use]
+    pub fn with_explained_times(mut self) -> Self {
+        self.rehearsal.explained_times = true;
+        self
+    }
+
+    /// Returns true if an emulated device beside this one explains its times, because it does not model them itself.
+    pub fn has_explained_times(&self) -> bool {
+        self.rehearsal.explained_times || self.device.kind == DeviceKind::Nvidia
     }
 
     /// Returns true if candidates are timed in turn with other kernels.

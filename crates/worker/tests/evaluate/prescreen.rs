@@ -188,6 +188,32 @@ fn a_replay_is_pre_screened_too() {
     assert!(difference.starts_with("pre-screen: "), "{difference}");
 }
 
+/// A card tells no cause of a time. The emulated device beside it, which is the same device here, does.
+#[test]
+fn the_time_of_a_kernel_that_others_are_bred_from_is_explained() {
+    let Some(lab) = lab() else { return };
+    let device = lab.prescreener();
+    let host = lab.evaluator().host().clone().assumed_unproved(DOUBT);
+    let host = host.prescreened_by(device).with_explained_times();
+    let found = evaluate(&Evaluator::new(host).unwrap(), &request(&honest()));
+    assert!(stages(&found).contains(&"explain"), "{:?}", stages(&found));
+    let explained = found.explanation.expect("it is accepted");
+    let accepted = found.verdict.acceptance().expect("it is right");
+    assert_eq!(explained.timing, accepted.timing);
+    assert_eq!(explained.launches, found.launches);
+    let modelled = evaluate(&lab.evaluator(), &request(&honest()));
+    assert!(modelled.hottest_lines.is_some());
+    assert_eq!(explained.hottest_lines, modelled.hottest_lines);
+
+    let wrong = honest().replace("+=", "-=");
+    assert_ne!(wrong, honest());
+    let host = lab.treated_as_unproved(DOUBT).host().clone();
+    let strict = Evaluator::new(host.with_explained_times()).unwrap();
+    assert_eq!(evaluate(&strict, &request(&wrong)).explanation, None);
+    let unexplained = evaluate(&lab.treated_as_unproved(DOUBT), &request(&honest()));
+    assert_eq!(unexplained.explanation, None);
+}
+
 #[test]
 fn a_partial_evaluation_has_the_pre_screen_and_why_it_was_cut_short() {
     let Some(lab) = lab() else { return };

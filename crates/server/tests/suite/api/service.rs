@@ -348,6 +348,7 @@ pub fn report(lease: &Lease, verdict: Verdict) -> Report {
         flags: Vec::new(),
         machine_code: None,
         hottest_lines: None,
+        explanation: None,
         evidence: None,
         findings: Vec::new(),
         stages: Vec::new(),

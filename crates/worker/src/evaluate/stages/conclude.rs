@@ -118,6 +118,7 @@ fn evaluation(context: &Context<'_>, facts: Facts, end: Rejection) -> Evaluation
         hottest_lines: None,
         floors: facts.floors.unwrap_or_default(),
         measurement: facts.measurement,
+        explanation: facts.explanation,
         diagnostics: compiled
             .map(|compiled| compiled.diagnostics)
             .unwrap_or_default(),
