@@ -239,6 +239,22 @@ async fn a_separate_worker_evaluates_a_submitted_candidate() -> Result<()> {
     assert_eq!(pupil.status.code(), Some(0), "{}", pupil.stderr);
     let told = format!("with the lessons of {}", run.id);
     assert!(pupil.stderr.contains(&told), "{}", pupil.stderr);
+
+    // Its kin learns from it, and a task of another family is told why it cannot.
+    for task in ["softmax-f16", "scan-f32"] {
+        let _: serde_json::Value = lab.post("/tasks", &lab::task(task)?).await?;
+    }
+    let of_family = |task| {
+        let run = ["run", task, "--method", "external", "--server", &server];
+        lab::kernelwright(&[&run[..], &["--lessons-of", "family"]].concat())
+    };
+    let kin = of_family("softmax-f16")?;
+    assert_eq!(kin.status.code(), Some(0), "{}", kin.stderr);
+    assert!(kin.stderr.contains(&told), "{}", kin.stderr);
+    let stranger = of_family("scan-f32")?;
+    assert_eq!(stranger.status.code(), Some(2));
+    let why = "its task.toml names no family";
+    assert!(stranger.stderr.contains(why), "{}", stranger.stderr);
     Ok(())
 }
 

@@ -138,6 +138,9 @@ pub struct TaskView {
     pub name: String,
     /// A few words.
     pub title: String,
+    /// The operator family, whose tasks share lessons.
+    #[serde(default)]
+    pub family: Option<String>,
     /// Version of the definition of the right answer.
     pub version: Digest,
     /// Names of its cases.

@@ -38,6 +38,16 @@ pub struct Bundle {
     pub files: BTreeMap<String, String>,
 }
 
+/// True for a name of a task or of an operator family: words that can be part of a path and of a command line.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    !text.is_empty()
+        && !text.starts_with(['.', '-'])
+        && text
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+}
+
 /// A checked task.
 #[derive(Debug, Clone)]
 pub struct Task {
@@ -45,6 +55,8 @@ pub struct Task {
     pub name: String,
     /// A few words for people.
     pub title: String,
+    /// The operator family, such as attention, whose tasks share lessons; none where the task has no kin.
+    pub family: Option<String>,
     /// Identity: hash of task.toml, the references and what they include. Results of different
     /// versions are never mixed.
     pub version: Digest,

@@ -11,12 +11,14 @@ const MOST_IN_FLIGHT: u32 = 256;
 const HOTTEST: f64 = 2.0;
 /// Below this a prompt has no room for the task and a kernel.
 const LEAST_PROMPT_TOKENS: u32 = 2_000;
+const MOST_FIRST_CONFIGURATIONS: usize = 64;
 
 /// The defects of a request's models, evolution settings, and token and dollar budgets.
 pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
     if request.method.asks_models() {
         let mut problems = choices(request, models);
         problems.extend(limits(&request.evolution));
+        problems.extend(first_configurations_defect(&request.evolution));
         return problems;
     }
     let mut problems = Vec::new();
@@ -36,6 +38,7 @@ pub(crate) fn defects(request: &RunRequest, models: &Models) -> Vec<Problem> {
     unused("budget.dollars", request.budget.dollars.is_some());
     let gain = request.budget.gain_per_dollar;
     unused("budget.gain_per_dollar", gain.is_some());
+    problems.extend(first_configurations_defect(&request.evolution));
     problems
 }
 
@@ -93,6 +96,29 @@ fn choices(request: &RunRequest, models: &Models) -> Vec<Problem> {
         );
     }
     problems
+}
+
+fn first_configurations_defect(evolution: &Evolution) -> Option<Problem> {
+    let first = &evolution.first_configurations;
+    let (message, fix) = if first.len() > MOST_FIRST_CONFIGURATIONS {
+        let message = format!(
+            "{} configurations are to be evaluated first, at most {MOST_FIRST_CONFIGURATIONS} can be",
+            first.len()
+        );
+        (message, "keep the most promising")
+    } else if first.iter().any(|values| values.is_empty()) {
+        (
+            "one of the configurations names no tunable".to_owned(),
+            "write names with values, such as {\"THREADS\": 128}",
+        )
+    } else {
+        return None;
+    };
+    Some(Problem::whole(
+        "evolution.first_configurations",
+        message,
+        fix,
+    ))
 }
 
 fn limits(evolution: &Evolution) -> Vec<Problem> {

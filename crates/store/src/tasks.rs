@@ -86,6 +86,7 @@ impl Store {
         let view = TaskView {
             name: task.name.clone(),
             title: task.title.clone(),
+            family: task.family.clone(),
             version: task.version,
             cases: task.cases.iter().map(|case| case.name.clone()).collect(),
             playbook: task.playbook.iter().map(|(file, _)| file.clone()).collect(),

@@ -26,6 +26,8 @@ struct Definition {
     name: String,
     #[serde(default)]
     description: Option<String>,
+    #[serde(default)]
+    op_type: Option<String>,
     axes: BTreeMap<String, Axis>,
     inputs: Tensors,
     outputs: Tensors,
@@ -304,6 +306,7 @@ fn read(
             .description
             .clone()
             .unwrap_or_else(|| name.clone()),
+        family: definition.op_type.clone(),
         origin: "a Definition",
         graph,
         outputs,

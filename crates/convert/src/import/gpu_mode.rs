@@ -153,6 +153,7 @@ fn read(file: &str, yaml: &Yaml, source: &Source<'_>, name: &str) -> Result<Impo
             || name.replace(['-', '_'], " "),
             |line| line.trim().chars().take(100).collect(),
         ),
+        family: None,
         origin: "GPU MODE",
         graph,
         outputs,

@@ -110,6 +110,7 @@ fn read(source: &Source<'_>, name: &str) -> Result<Imported, Problem> {
         file: source.file,
         name,
         title: name.replace(['-', '_'], " "),
+        family: None,
         origin: "KernelBench",
         graph,
         outputs,

@@ -24,6 +24,8 @@ pub(super) struct Work<'a> {
     pub file: &'a str,
     pub name: &'a str,
     pub title: String,
+    /// The operator family, if the source names one.
+    pub family: Option<String>,
     /// The imported format, in a few words.
     pub origin: &'a str,
     pub graph: Graph,
@@ -280,7 +282,15 @@ impl Work<'_> {
 
     fn task_toml(&self, inputs: &[(String, NodeId)], least: &Bindings, cases: &[Case]) -> String {
         let title = self.title.replace(['"', '\\'], "'");
-        let mut text = format!("name = \"{}\"\ntitle = \"{title}\"\n\n[dims]\n", self.name);
+        let family = self
+            .family
+            .as_deref()
+            .filter(|family| domain::task::is_name(family));
+        let family = family.map_or_else(String::new, |family| format!("family = \"{family}\"\n"));
+        let mut text = format!(
+            "name = \"{}\"\ntitle = \"{title}\"\n{family}\n[dims]\n",
+            self.name
+        );
         let mut line = |row: String| {
             let _infallible = writeln!(text, "{row}");
         };

@@ -5,12 +5,13 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Method;
+use crate::plan::Configuration;
 use crate::tuner::Strategy;
 
 /// The most serial repairs of one candidate. Later ones rarely find what the first ones did not.
 const MAX_REPAIRS: u32 = 4;
 
-/// The settings of the methods that ask models. `sweep` takes `strategy` only, and
+/// The settings of the methods that ask models. `sweep` takes `strategy` and `first_configurations` only, and
 /// `transform` also `sweep_percent`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -33,6 +34,11 @@ pub struct Evolution {
     pub sweep_percent: u32,
     /// How configurations of tunables are chosen where not all of them are evaluated.
     pub strategy: Strategy,
+    /// Configurations that are evaluated before the strategy chooses others, such as the fastest of a benchmark of
+    /// one tile; at most 64. Each candidate takes the values of the tunables that it declares, and its own values of
+    /// the others.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub first_configurations: Vec<Configuration>,
     /// Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
     /// by weights and in turn. Without effect where `faithful` is set.
     pub bandit: bool,
@@ -52,6 +58,7 @@ impl Default for Evolution {
             repairs: 2,
             sweep_percent: 25,
             strategy: Strategy::default(),
+            first_configurations: Vec::new(),
             bandit: false,
             style: PromptStyle::Standard,
             prompt_tokens: None,
@@ -62,19 +69,15 @@ impl Default for Evolution {
 impl Evolution {
     /// True if a method that asks no model has a use for everything that differs from the default.
     pub fn suits(&self, method: Method) -> bool {
-        let (strategy, sweep_percent) = (self.strategy, self.sweep_percent);
-        let used = match method {
-            Method::Sweep => Self {
-                strategy,
-                ..Self::default()
-            },
-            Method::Transform => Self {
-                strategy,
-                sweep_percent,
-                ..Self::default()
-            },
-            _ => Self::default(),
-        };
+        let mut used = Self::default();
+        if matches!(method, Method::Sweep | Method::Transform) {
+            used.strategy = self.strategy;
+            used.first_configurations
+                .clone_from(&self.first_configurations);
+        }
+        if method == Method::Transform {
+            used.sweep_percent = self.sweep_percent;
+        }
         *self == used
     }
 

@@ -7,10 +7,12 @@ use rand::seq::SliceRandom;
 use rand_chacha::ChaCha8Rng;
 
 use super::settled::Settled;
-use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, tuning};
+use super::{
+    Entry, EntryState, Evolution, Operator, Plan, Proposal, RunSnapshot, StopReason, tuning,
+};
 use crate::candidate::KernelSource;
 use crate::plan::Configuration;
-use crate::tuner::{Outcome, Space, Strategy, Tuner};
+use crate::tuner::{Outcome, Space, Tuner};
 
 /// The most configurations of one sweep.
 const MAX_CONFIGURATIONS: usize = 4096;
@@ -50,7 +52,12 @@ pub(super) fn plan(run: &RunSnapshot<'_>, settled: &Settled) -> Plan {
         if waiting {
             return Plan::Wait;
         }
-        missing = choose(run.evolution.strategy, run.seed, WAVE, &tried, missing);
+        missing = choose(run.evolution, run.seed, WAVE, &tried, missing);
+    } else {
+        let mut ordered = named_first(run.evolution, root, &missing);
+        missing.retain(|proposal| !ordered.contains(proposal));
+        ordered.append(&mut missing);
+        missing = ordered;
     }
     if !missing.is_empty() {
         Plan::Propose(missing)
@@ -80,15 +87,21 @@ impl<'a> KnownConfigurations<'a> {
     }
 }
 
-/// The proposals that the tuner chooses next of those that are missing, at most `most`.
+/// The proposals that come next of those that are missing, at most `most`: those that the run's request names, and
+/// when none of them is left those that the tuner chooses.
 pub(super) fn choose(
-    strategy: Strategy,
+    evolution: &Evolution,
     seed: u64,
     most: usize,
     tried: &KnownConfigurations<'_>,
     missing: Vec<Proposal>,
 ) -> Vec<Proposal> {
     let root = tried.root;
+    let mut named = named_first(evolution, root, &missing);
+    if !named.is_empty() {
+        named.truncate(most);
+        return named;
+    }
     let open = missing.iter().map(|proposal| &proposal.configuration);
     // Proposals are in random order; sorted, the same configurations are the same space at each call.
     let mut all: Vec<&Configuration> = tried.configurations().chain(open).collect();
@@ -124,7 +137,7 @@ pub(super) fn choose(
     let Ok(space) = Space::new(values.collect(), all.iter().map(|one| choices(one))) else {
         return missing;
     };
-    let mut tuner = Tuner::new(&space, strategy, seed);
+    let mut tuner = Tuner::new(&space, evolution.strategy, seed);
     let point = |entry: &Entry| space.find(&choices(&entry.configuration));
     for entry in tried.open.iter().copied() {
         if let Some(point) = point(entry) {
@@ -157,6 +170,20 @@ pub(super) fn choose(
         .into_iter()
         .map(|(_, proposal)| proposal)
         .collect()
+}
+
+/// Of the proposals those that the run's request names, in its order.
+fn named_first(evolution: &Evolution, root: &Entry, missing: &[Proposal]) -> Vec<Proposal> {
+    let mut named: Vec<Proposal> = Vec::new();
+    for values in &evolution.first_configurations {
+        let mut wanted = root.configuration.clone();
+        for (name, value) in &mut wanted {
+            *value = *values.get(name).unwrap_or(value);
+        }
+        let mut open = missing.iter().filter(|one| one.configuration == wanted);
+        named.extend(open.find(|one| !named.contains(one)).cloned());
+    }
+    named
 }
 
 /// A file of the playbook as it stands.

@@ -18,7 +18,6 @@ use crate::judge::{self, GateFacts};
 use crate::margins::FASTER_MARGIN;
 use crate::plan::Configuration;
 use crate::task::{CasePurpose, Task};
-use crate::tuner::Strategy;
 
 /// Name of the file of a configuration in messages.
 const FILE: &str = "candidate.cu";
@@ -198,7 +197,7 @@ pub(super) fn plan(
         };
         // Each candidate has a seed of its own, so that their sweeps do not begin with the same values.
         let seed = run.seed.wrapping_add(place as u64);
-        let proposals = next_of(run.evolution.strategy, seed, tunables, &tried, wave);
+        let proposals = next_of(run.evolution, seed, tunables, &tried, wave);
         if !proposals.is_empty() {
             return Some(Plan::Propose(proposals));
         }
@@ -208,7 +207,7 @@ pub(super) fn plan(
 
 /// The next configurations of one candidate, at most `most`.
 fn next_of(
-    strategy: Strategy,
+    evolution: &Evolution,
     seed: u64,
     tunables: &Tunables,
     tried: &KnownConfigurations<'_>,
@@ -224,7 +223,7 @@ fn next_of(
             ..sweep::proposal(tried.root, FILE, one)
         })
         .collect();
-    let mut chosen = sweep::choose(strategy, seed, most, tried, missing);
+    let mut chosen = sweep::choose(evolution, seed, most, tried, missing);
     chosen.truncate(most);
     chosen
 }

@@ -11,7 +11,7 @@ use self::raw::{Raw, RawContract, RawGate, RawPromotion};
 use super::{
     Bundle, CHECK_FILE, Case, CasePurpose, Destination, Essential, Gate, GateSubject,
     MAX_BUNDLE_BYTES, Objective, PYTHON_FILE, Phase, Range, Role, Scalar, ScoredCache,
-    SecondReference, Task, Tensor, UNSTATED_MAXIMUM,
+    SecondReference, Task, Tensor, UNSTATED_MAXIMUM, is_name,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -76,19 +76,16 @@ impl TaskReader<'_> {
     }
 
     fn task(&mut self, raw: &Raw) -> Option<Task> {
-        if !raw
-            .name
-            .get_ref()
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-            || raw.name.get_ref().is_empty()
-            || raw.name.get_ref().starts_with(['.', '-'])
-        {
-            self.report(
-                &raw.name,
-                "not a task name",
-                "use letters, digits, '-', '_' and '.'",
-            );
+        for (name, complaint) in [
+            (Some(&raw.name), "not a task name"),
+            (raw.family.as_ref(), "not a name of an operator family"),
+        ] {
+            if let Some(name) = name
+                && !is_name(name.get_ref())
+            {
+                let fix = "use letters, digits, '_', '-' and '.', the first none of the last two";
+                self.report(name, complaint, fix);
+            }
         }
         for name in raw.dims.keys() {
             self.identifier(name);
@@ -153,6 +150,7 @@ impl TaskReader<'_> {
         let task = Task {
             name: raw.name.get_ref().clone(),
             title: raw.title.clone(),
+            family: raw.family.as_ref().map(|it| it.get_ref().clone()),
             version: self.version(),
             fixed_dims,
             free_dims,
@@ -204,8 +202,8 @@ impl TaskReader<'_> {
     }
 
     fn destination(&mut self, raw: &RawPromotion) -> Destination {
-        let is_name = |part: &str| !matches!(part, "" | "." | "..");
-        if !raw.path.get_ref().split('/').all(is_name) {
+        let is_part = |part: &str| !matches!(part, "" | "." | "..");
+        if !raw.path.get_ref().split('/').all(is_part) {
             let fix =
                 "write the path of the file from the top of the repository, such as src/norm.cu";
             self.report(&raw.path, "not a path inside a repository", fix);

@@ -103,7 +103,7 @@ struct Rehearsal<'a> {
     budget: Budget,
     start: Option<&'a str>,
     seed: u64,
-    strategy: tuner::Strategy,
+    evolution: Evolution,
     candidates: Vec<Entry>,
     promotion: PromotionProgress,
     refused: Vec<CandidateId>,
@@ -124,7 +124,10 @@ impl<'a> Rehearsal<'a> {
             },
             start: None,
             seed: 7,
-            strategy: tuner::Strategy::default(),
+            evolution: Evolution {
+                sweep_percent: 0,
+                ..Evolution::default()
+            },
             candidates: Vec::new(),
             promotion: PromotionProgress::None,
             refused: Vec::new(),
@@ -149,11 +152,7 @@ impl<'a> Rehearsal<'a> {
             budget: self.budget,
             seed: self.seed,
             start: self.start,
-            evolution: &Evolution {
-                sweep_percent: 0,
-                strategy: self.strategy,
-                ..Evolution::default()
-            },
+            evolution: &self.evolution,
             models: &[],
             spend: Spend::default(),
             short_of: None,
@@ -484,7 +483,7 @@ fn a_sweep_beyond_its_budget_follows_the_strategy_of_its_run() {
     let task = Task::load(&Bundle { files }).expect("the folder is whole");
     let chosen = |strategy| {
         let mut run = Rehearsal::new(&task, Method::Sweep, 6);
-        run.strategy = strategy;
+        run.evolution.strategy = strategy;
         run.run(|_, _| accepted(1.0));
         let configurations = run.candidates.iter().map(|entry| &entry.configuration);
         let pairs = configurations.map(|one| (one["A"], one["B"]));
@@ -493,6 +492,39 @@ fn a_sweep_beyond_its_budget_follows_the_strategy_of_its_run() {
     let in_order = [(1, 1), (1, 2), (1, 4), (1, 8), (2, 1), (2, 2), (2, 4)];
     assert_eq!(chosen(tuner::Strategy::Exhaustive), in_order);
     assert_ne!(chosen(tuner::Strategy::Random), in_order);
+}
+
+/// A value of another tunable, such as one that only a benchmark of a tile has, does not matter.
+#[test]
+fn a_sweep_begins_with_the_configurations_that_its_request_names() {
+    let mut files = task_files();
+    let axes: &[(&str, &[i64])] = &[("A", &[1, 2, 4, 8]), ("B", &[1, 2, 4, 8])];
+    files.insert("baseline.cu".to_owned(), kernel("b", "parallelism", axes));
+    let task = Task::load(&Bundle { files }).expect("the folder is whole");
+    let values = |pairs: &[(&str, i64)]| -> Configuration {
+        let pairs = pairs
+            .iter()
+            .map(|(name, value)| ((*name).to_owned(), *value));
+        pairs.collect()
+    };
+    for trials in [6, 15] {
+        let mut run = Rehearsal::new(&task, Method::Sweep, trials);
+        run.evolution.first_configurations = vec![
+            values(&[("A", 8), ("C", 3)]),
+            values(&[("A", 3)]),
+            values(&[("B", 4), ("A", 2)]),
+            values(&[("A", 8)]),
+            values(&[("A", 1), ("B", 1)]),
+        ];
+        run.run(|_, _| accepted(1.0));
+        let pairs = run.candidates.iter().map(|entry| {
+            let configuration = &entry.configuration;
+            (configuration["A"], configuration["B"])
+        });
+        let pairs: Vec<_> = pairs.collect();
+        assert_eq!(pairs[..3], [(1, 1), (8, 1), (2, 4)]);
+        assert_eq!(pairs.len(), 1 + trials as usize);
+    }
 }
 
 /// A block of 2048 threads breaks a limit, and no code depends on D.

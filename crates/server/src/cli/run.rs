@@ -114,8 +114,9 @@ pub struct RunArgs {
     /// task.
     #[arg(long, value_name = "FILE")]
     pub lessons: Option<PathBuf>,
-    /// Id of an earlier run whose lessons prompts show, too, or latest for the task's newest run that has some. May be
-    /// repeated.
+    /// Id of an earlier run whose lessons prompts show, too; latest for the task's newest run that has some, and family
+    /// for the newest of all tasks of its operator family. With `--device` those two look at that device's runs. May
+    /// be repeated.
     #[arg(long = "lessons-of", value_name = "RUN")]
     pub lessons_of: Vec<Teacher>,
     /// Print what the run will take by this service's ended runs of the same task, method and models, and start
@@ -165,6 +166,8 @@ pub enum Teacher {
     Run(RunId),
     /// The newest run of the task that has lessons.
     Latest,
+    /// The newest run with lessons of the tasks of the task's family.
+    Family,
 }
 
 impl FromStr for Teacher {
@@ -173,6 +176,7 @@ impl FromStr for Teacher {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         match text {
             "latest" => Ok(Self::Latest),
+            "family" => Ok(Self::Family),
             id => id.parse().map(Self::Run),
         }
     }
@@ -227,6 +231,10 @@ pub struct AskingArgs {
     /// methods sweep and transform, which ask no model, take it, too.
     #[arg(long, value_parser = strategies())]
     pub strategy: Option<Strategy>,
+    /// Id of an earlier run whose eight fastest configurations are evaluated first, such as a run of a task that
+    /// computes one tile. A candidate takes the values of the tunables that it declares.
+    #[arg(long, value_name = "RUN")]
+    pub configurations_of: Option<RunId>,
     /// Choose model and operator of each candidate by how often they raised the best speedup per dollar,
     /// instead of by weights and in turn.
     #[arg(long)]
@@ -260,6 +268,7 @@ impl AskingArgs {
             repairs: self.repairs.unwrap_or(default.repairs),
             sweep_percent: self.sweep_percent.unwrap_or(default.sweep_percent),
             strategy: self.strategy.unwrap_or(default.strategy),
+            first_configurations: Vec::new(),
             bandit: self.bandit,
             style: self.style.map_or(default.style, PromptStyle::from),
             prompt_tokens: self.prompt_tokens,

@@ -1,9 +1,13 @@
 //! `run`: launches a run on a service, and follows it if asked.
 
+use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use anyhow::Context;
 use domain::api::{Estimated, PromotionState, PromotionTarget, RunRequest, RunView};
+use domain::id::RunId;
+use domain::plan::Configuration;
 use domain::search::Budget;
 use domain::task::Task;
 use uuid::Uuid;
@@ -16,11 +20,18 @@ use crate::client::{Client, RunsQuery};
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::terminal::{counted, plain};
 
+/// The number of configurations that one run takes over from another.
+const FIRST_CONFIGURATIONS: usize = 8;
+
 pub(super) async fn run(args: RunArgs) -> Ending {
     let start = start(&args)?;
     let client = address::client(&args.service)?;
     let task = task_name(&client, &args.task).await?;
     let lessons = read_lessons(&client, &args, &task).await?;
+    let mut evolution = args.asking.evolution();
+    if let Some(run) = args.asking.configurations_of {
+        evolution.first_configurations = fastest_configurations(&client, run).await?;
+    }
     let request = RunRequest {
         task,
         method: args.search_method(),
@@ -40,7 +51,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
         device: args.device.clone(),
         promotion: promotion(&args)?,
         models: args.asking.models.clone(),
-        evolution: args.asking.evolution(),
+        evolution,
         lessons,
         tags: args.tags.clone(),
     };
@@ -94,6 +105,34 @@ pub(super) async fn lessons(args: LessonsArgs) -> Ending {
     Ok(Outcome::Accepted)
 }
 
+/// The configurations of the fastest accepted candidates of a run, the fastest first.
+async fn fastest_configurations(
+    client: &Client,
+    run: RunId,
+) -> Result<Vec<Configuration>, Failure> {
+    let mut nodes = client.lineage(run).await?.nodes;
+    nodes.retain(|node| node.speedup.is_some() && !node.configuration.is_empty());
+    nodes.sort_by(|one, other| {
+        other
+            .speedup
+            .partial_cmp(&one.speedup)
+            .unwrap_or(Ordering::Equal)
+    });
+    let mut fastest: Vec<Configuration> = Vec::new();
+    for node in nodes {
+        if fastest.len() < FIRST_CONFIGURATIONS && !fastest.contains(&node.configuration) {
+            fastest.push(node.configuration);
+        }
+    }
+    if fastest.is_empty() {
+        return Err(Failure::input(anyhow::anyhow!(
+            "take the configurations of run {run}: no accepted candidate of it has tunables; leave out \
+             --configurations-of {run}"
+        )));
+    }
+    Ok(fastest)
+}
+
 /// The text of the lessons file and the lessons of the named runs.
 async fn read_lessons(client: &Client, args: &RunArgs, task: &str) -> Result<String, Failure> {
     let mut parts = Vec::new();
@@ -105,7 +144,14 @@ async fn read_lessons(client: &Client, args: &RunArgs, task: &str) -> Result<Str
     }
     for teacher in &args.lessons_of {
         parts.push(match teacher {
-            Teacher::Latest => latest_lessons(client, task).await?,
+            Teacher::Latest => {
+                let tasks = BTreeSet::from([task.to_owned()]);
+                newest_lessons(client, "latest", &tasks, args.device.as_deref()).await?
+            }
+            Teacher::Family => {
+                let tasks = family(client, task).await?;
+                newest_lessons(client, "family", &tasks, args.device.as_deref()).await?
+            }
             Teacher::Run(run) => {
                 let text = client.lessons(*run).await?;
                 if text.is_empty() {
@@ -121,26 +167,60 @@ async fn read_lessons(client: &Client, args: &RunArgs, task: &str) -> Result<Str
     Ok(parts.join("\n"))
 }
 
-/// The lessons of the newest run of a task that has some.
-async fn latest_lessons(client: &Client, task: &str) -> Result<String, Failure> {
+/// The tasks of a task's operator family, itself among them.
+async fn family(client: &Client, task: &str) -> Result<BTreeSet<String>, Failure> {
+    let tasks = client.tasks().await?;
+    let family = tasks
+        .iter()
+        .find(|it| it.name == task)
+        .and_then(|it| it.family.clone());
+    let Some(family) = family else {
+        let task = plain(task);
+        return Err(Failure::input(anyhow::anyhow!(
+            "take the lessons of the family of {task}: its task.toml names no family; write family = \"NAME\" there \
+             and in the task.toml of its kin, or leave out --lessons-of family"
+        )));
+    };
+    let kin = tasks
+        .into_iter()
+        .filter(|it| it.family.as_ref() == Some(&family));
+    Ok(kin.map(|it| it.name).collect())
+}
+
+/// The lessons of the newest run of these tasks that has some, of those on the device if one is named. `teacher` is
+/// the word that asks for it.
+async fn newest_lessons(
+    client: &Client,
+    teacher: &str,
+    tasks: &BTreeSet<String>,
+    device: Option<&str>,
+) -> Result<String, Failure> {
+    let alone = tasks.first().filter(|_| tasks.len() == 1);
     let mut query = RunsQuery {
-        task: Some(task.to_owned()),
-        limit: 50,
+        task: alone.cloned(),
+        limit: 200,
         ..RunsQuery::default()
     };
     loop {
         let page = client.runs(&query).await?;
-        for run in page.runs {
+        let fits = |run: &RunView| {
+            tasks.contains(&run.task)
+                && device.is_none_or(|name| run.device.as_deref() == Some(name))
+        };
+        for run in page.runs.iter().filter(|run| fits(run)) {
             let text = client.lessons(run.id).await?;
             if !text.is_empty() {
-                eprintln!("with the lessons of {} ({})", run.id, plain(&run.name));
+                let (task, name) = (plain(&run.task), plain(&run.name));
+                eprintln!("with the lessons of {} ({name}, of {task})", run.id);
                 return Ok(text);
             }
         }
         if page.next.is_none() {
-            let task = plain(task);
+            let tasks: Vec<_> = tasks.iter().map(|task| plain(task)).collect();
+            let tasks = tasks.join(", ");
+            let on = device.map_or(String::new(), |name| format!(" on {}", plain(name)));
             return Err(Failure::input(anyhow::anyhow!(
-                "take the lessons of the latest run: no run of {task} has any; leave out --lessons-of latest"
+                "take the lessons of the {teacher}: no run of {tasks}{on} has any; leave out --lessons-of {teacher}"
             )));
         }
         query.cursor = page.next;

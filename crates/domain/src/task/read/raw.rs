@@ -17,6 +17,7 @@ pub(super) struct Raw {
     pub(super) name: Spanned<String>,
     #[serde(default)]
     pub(super) title: String,
+    pub(super) family: Option<Spanned<String>>,
     #[serde(default)]
     pub(super) dims: BTreeMap<Spanned<String>, RawDim>,
     #[serde(default)]

@@ -28,6 +28,7 @@ async fn a_task_is_stored_listed_and_found() {
         "small"
       ],
       "created_at": "2026-09-21T14:13:20Z",
+      "family": null,
       "name": "scale",
       "playbook": [],
       "title": "Doubles a vector",

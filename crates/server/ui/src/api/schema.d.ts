@@ -1371,6 +1371,9 @@ export interface components {
              */
             to: number;
         };
+        BTreeMap: {
+            [key: string]: number;
+        };
         /** @description A candidate to ban, or an idea that prompts tell to avoid. One of both. */
         BanRequest: {
             /** @default null */
@@ -2408,6 +2411,7 @@ export interface components {
              */
             evaluator: number;
             evidence?: components["schemas"]["Digest"] | null;
+            explanation?: components["schemas"]["Explanation"] | null;
             /** @description Findings, the deciding one first. */
             findings: components["schemas"]["Finding"][];
             /** @description Features that the task's policy allows and points out. */
@@ -2658,7 +2662,7 @@ export interface components {
             missing: string[];
         };
         /**
-         * @description The settings of the methods that ask models. `sweep` takes `strategy` only, and
+         * @description The settings of the methods that ask models. `sweep` takes `strategy` and `first_configurations` only, and
          *     `transform` also `sweep_percent`.
          */
         Evolution: {
@@ -2674,6 +2678,13 @@ export interface components {
              * @default false
              */
             faithful: boolean;
+            /**
+             * @description Configurations that are evaluated before the strategy chooses others, such as the fastest of a benchmark of
+             *     one tile; at most 64. Each candidate takes the values of the tunables that it declares, and its own values of
+             *     the others.
+             * @default []
+             */
+            first_configurations: components["schemas"]["BTreeMap"][];
             /**
              * Format: int32
              * @description Generations after the initial ones. Only the budget ends runs of `best_of`, `refine`, `funsearch`
@@ -2724,6 +2735,14 @@ export interface components {
              * @default 1
              */
             temperature: number;
+        };
+        /** @description The emulated device's account of a kernel that another device has timed. It decides nothing. */
+        Explanation: {
+            hottest_lines?: components["schemas"]["HottestLines"] | null;
+            /** @description The launches of each score case, with counters. */
+            launches: components["schemas"]["CaseLaunches"][];
+            /** @description The modelled times of the score cases, with what bounds them. */
+            timing: components["schemas"]["Timing"];
         };
         /** @description Failed candidates that have one verdict and one cause. */
         FailureCluster: {
@@ -4933,6 +4952,8 @@ export interface components {
              * @description The time at which this version was stored.
              */
             created_at: string;
+            /** @description The operator family, whose tasks share lessons. */
+            family?: string | null;
             /** @description Name. */
             name: string;
             /** @description Playbook files in order. */
