@@ -23,6 +23,7 @@ mod placement;
 mod poison;
 mod print;
 pub(crate) mod run_end;
+mod survey;
 pub(crate) mod tile;
 mod traffic;
 pub(crate) mod vector;
@@ -40,6 +41,7 @@ use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
 use crate::simd::Isa;
 use chosen_blocks::ChosenBlocks;
+use survey::Survey;
 
 /// A module loaded into one machine. Stale after [`Machine::unload`]; never reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -476,12 +478,8 @@ impl Machine {
         };
         let allocations = self.memory.allocations();
         let bytes = allocations.iter().map(|a| a.bytes()).sum::<u64>();
-        let tells_waves = config.schedule == Schedule::Serial
-            && chosen.waves_of_grid() > 1
-            && (bytes > config.l2_bytes || !chosen.is_whole());
-        let waves = tells_waves.then_some(chosen);
         let cycles_before = schedule::cycles_before(program, &config.latencies);
-        let launch = exec::Launch {
+        let prepared = |chosen: ChosenBlocks, tells_waves: bool| exec::Launch {
             program,
             kernel: &info.name,
             memory: &self.memory,
@@ -497,10 +495,14 @@ impl Machine {
             cycles_before: &cycles_before,
             tracks: allocations
                 .iter()
-                .map(|a| exec::Track::new(a, writes(a.base(), a.bytes()), waves))
+                .map(|a| {
+                    let waves = tells_waves.then_some(&chosen);
+                    exec::Track::new(a, writes(a.base(), a.bytes()), waves)
+                })
                 .collect(),
             chosen,
             tells_waves,
+            survey: None,
             variables: &loaded.addresses,
             multiprocessors: config.multiprocessors,
             core_mhz: config.core_mhz,
@@ -513,6 +515,25 @@ impl Machine {
             workspace,
             printed_limit: self.limits.printed_bytes,
             leftovers: self.leftovers.as_ref(),
+        };
+        let survey = if chosen.is_whole() {
+            None
+        } else {
+            Survey::of_uneven(blocks, |count| {
+                let single = prepared(ChosenBlocks::single(blocks, count), false);
+                launch::look_at_blocks(&single, config, self.isa)
+            })
+        };
+        let chosen = match &survey {
+            Some(survey) => chosen.placed_by(survey),
+            None => chosen,
+        };
+        let tells_waves = config.schedule == Schedule::Serial
+            && chosen.waves_of_grid() > 1
+            && (bytes > config.l2_bytes || !chosen.is_whole());
+        let launch = exec::Launch {
+            survey,
+            ..prepared(chosen, tells_waves)
         };
         Ok(launch::run(&launch, config, self.isa, self.limits.findings))
     }

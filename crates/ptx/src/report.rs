@@ -196,6 +196,10 @@ pub struct Wait {
 pub struct Counters {
     /// Blocks that ran, if not all did: the counts are scaled up from them.
     pub sampled_blocks: Option<u64>,
+    /// Standard error of the counts, thousandths of them, where the blocks of a sampled grid differ in work; none where
+    /// all that were looked at do the same.
+    #[serde(default)]
+    pub sampling_error_permille: Option<u64>,
     /// Blocks of the grid.
     pub blocks: u64,
     /// Their warps.

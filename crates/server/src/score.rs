@@ -16,6 +16,8 @@ use std::fmt::Write as _;
 use domain::statistics::{kendall, regret, spearman};
 use serde::Serialize;
 
+use crate::terminal::counted;
+
 /// The result of one configuration.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Scored {
@@ -38,6 +40,10 @@ pub struct ModelledResult {
     pub bottleneck: String,
     /// Its share of the time.
     pub share: f64,
+    /// Thread instructions of the whole launch, as counted or scaled up from a sample.
+    pub thread_instructions: u64,
+    /// Standard error of the counts, as a fraction of them, where the blocks of a sampled grid differ in work.
+    pub sampling_error: Option<f64>,
 }
 
 /// The comparison of modelled and measured times for one kernel on one device.
@@ -135,6 +141,22 @@ impl Score {
         if !refused.is_empty() {
             line("could not run", refused);
         }
+        let modelled = self
+            .configurations
+            .iter()
+            .filter_map(|it| it.modelled.as_ref());
+        let errors: Vec<f64> = modelled.filter_map(|one| one.sampling_error).collect();
+        if !errors.is_empty() {
+            let most = errors.iter().copied().fold(0.0, f64::max);
+            line(
+                "sampling",
+                format!(
+                    "blocks differ in work in {}; standard error of their counts at most {:.0} %",
+                    counted(errors.len() as u64, "configuration", "configurations"),
+                    100.0 * most
+                ),
+            );
+        }
         let Some(agreement) = &self.agreement else {
             line(
                 "score",
@@ -199,6 +221,8 @@ mod tests {
                 us,
                 bottleneck: if us < 1500.0 { "issue" } else { "fp64" }.to_owned(),
                 share: 0.9,
+                thread_instructions: 1000,
+                sampling_error: (us >= 2000.0).then_some(0.08),
             }),
         }
     }
@@ -237,6 +261,7 @@ mod tests {
             "Spearman 0.500, Kendall 0.333 over 3 configurations",
             "first choice 100.0 % slower than the best",
             "fp64 (2), issue (1)",
+            "blocks differ in work in 1 configuration; standard error of their counts at most 8 %",
         ] {
             assert!(text.contains(part), "{part}\n{text}");
         }

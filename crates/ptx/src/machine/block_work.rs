@@ -1,12 +1,14 @@
 //! The work of the heaviest block, for the time model: a grid whose blocks have unequal work does not spread it evenly
 //! over the multiprocessors, and blocks without work do not change that. And the number of blocks that share the work.
 
+use std::cell::Cell;
+
 use super::access::load_groups;
 use super::block::Shared;
 use super::exec::Exec;
 use super::expansion;
 use crate::code::{Class, Op};
-use crate::report::BlockWork;
+use crate::report::{BlockWork, Classes};
 
 /// Charges a block with the work that this host thread has executed since the last call.
 ///
@@ -57,7 +59,21 @@ pub(super) fn finish(exec: &mut Exec<'_>, block: &mut Shared) {
         exec.multiprocessors[placed as usize].combine(&block.work, u64::wrapping_add);
     }
     exec.by_traffic.add(block.work.sectors);
+    if !exec.launch.chosen.is_whole() {
+        let instructions = instructions(&block.work.classes);
+        exec.work_of_blocks.push((block.index, instructions));
+    }
     block.work = BlockWork::default();
+}
+
+/// The warp instructions of all units.
+fn instructions(classes: &Classes) -> u64 {
+    let sum = Cell::new(0);
+    classes.clone().combine(&Classes::default(), |count, _| {
+        sum.set(sum.get() + count);
+        count
+    });
+    sum.get()
 }
 
 /// Blocks by the magnitude of their global memory traffic: cell `n` counts those with 2^n to 2^(n+1) - 1 sectors.

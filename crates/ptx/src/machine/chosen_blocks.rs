@@ -1,8 +1,11 @@
-//! The blocks that a launch executes: all of them, or runs of neighbours spread evenly over the grid. And their division
-//! into waves: as many consecutive blocks as run at the same time on the device.
+//! The blocks that a launch executes: all of them, or runs of neighbours. And their division into waves: as many
+//! consecutive blocks as run at the same time on the device.
 //!
 //! A sample consists of runs of several waves, because blocks share most data with their neighbours, and because the
-//! next wave shows what is used again.
+//! next wave shows what is used again. Its runs are spread evenly over the grid. Where a survey of single blocks shows
+//! that their work differs, the runs lie where the work is: a grid may consist of blocks without work for the most part.
+
+use super::survey::Survey;
 
 /// Waves of each run of a sample: the fewest that show what a wave adds to the two before.
 const WAVES_OF_RUN: u64 = 3;
@@ -10,12 +13,15 @@ const WAVES_OF_RUN: u64 = 3;
 const LEAST_RUNS: u64 = 2;
 /// The most waves of a whole launch. In longer ones a wave is several of the device's.
 const MOST_WAVES: u64 = 512;
+/// The golden ratio's fraction: its multiples are spread evenly and are in step with no period.
+const GOLDEN: f64 = 0.618_033_988_749_894_9;
 
 /// The blocks that a launch executes.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct ChosenBlocks {
     grid: u64,
-    runs: u64,
+    /// The first block of each run, in order.
+    starts: Vec<u64>,
     blocks_of_run: u64,
     blocks_of_wave: u64,
 }
@@ -29,62 +35,94 @@ impl ChosenBlocks {
         match runs.filter(|runs| runs.saturating_mul(blocks_of_run) < grid) {
             Some(runs) => Self {
                 grid,
-                runs,
+                // Each in the middle of its equal share of the grid.
+                starts: (0..runs)
+                    .map(|run| (run * grid).div_ceil(runs) + (grid / runs - blocks_of_run) / 2)
+                    .collect(),
                 blocks_of_run,
                 blocks_of_wave: resident,
             },
             None => Self {
                 grid,
-                runs: 1,
+                starts: vec![0],
                 blocks_of_run: grid,
                 blocks_of_wave: resident.max(grid.div_ceil(MOST_WAVES)),
             },
         }
     }
 
+    /// `count` single blocks of a grid, at most all: one in each equal share, each time in another part of it.
+    pub(crate) fn single(grid: u64, count: u64) -> Self {
+        let count = count.clamp(1, grid);
+        let starts = (0..count).map(|number| {
+            let first = (number * grid).div_ceil(count);
+            let length = ((number + 1) * grid).div_ceil(count) - first;
+            let part = (number as f64 * GOLDEN).fract();
+            first + ((length as f64 * part) as u64).min(length - 1)
+        });
+        Self {
+            grid,
+            starts: starts.collect(),
+            blocks_of_run: 1,
+            blocks_of_wave: 1,
+        }
+    }
+
+    /// The same number of runs, placed so that as much of the surveyed work lies before each as after the one that
+    /// mirrors it.
+    pub(crate) fn placed_by(mut self, survey: &Survey) -> Self {
+        let runs = self.starts.len() as u64;
+        let mut from = 0;
+        for (number, start) in (0..runs).zip(&mut self.starts) {
+            let part = (number as f64 + 0.5) / runs as f64;
+            let middle = survey.block_at(part);
+            let latest = self.grid - (runs - number) * self.blocks_of_run;
+            *start = middle
+                .saturating_sub(self.blocks_of_run / 2)
+                .clamp(from, latest);
+            from = *start + self.blocks_of_run;
+        }
+        self
+    }
+
     /// The number of blocks of the grid.
-    pub(super) fn grid(self) -> u64 {
+    pub(super) fn grid(&self) -> u64 {
         self.grid
     }
 
     /// The number of blocks that are executed.
-    pub(crate) fn len(self) -> u64 {
-        self.runs * self.blocks_of_run
+    pub(crate) fn len(&self) -> u64 {
+        self.starts.len() as u64 * self.blocks_of_run
     }
 
     /// Reports whether all blocks are executed.
-    pub(crate) fn is_whole(self) -> bool {
+    pub(crate) fn is_whole(&self) -> bool {
         self.len() == self.grid
     }
 
-    pub(super) fn runs(self) -> usize {
-        self.runs as usize
+    pub(super) fn runs(&self) -> usize {
+        self.starts.len()
     }
 
-    pub(super) fn waves_of_run(self) -> usize {
+    pub(super) fn waves_of_run(&self) -> usize {
         self.blocks_of_run.div_ceil(self.blocks_of_wave) as usize
     }
 
     /// The number of waves of the whole grid.
-    pub(super) fn waves_of_grid(self) -> u64 {
+    pub(super) fn waves_of_grid(&self) -> u64 {
         self.grid.div_ceil(self.blocks_of_wave)
     }
 
     /// The linear index of the `n`-th block that is executed.
-    pub(super) fn block(self, n: u64) -> u64 {
-        self.first_block(n / self.blocks_of_run) + n % self.blocks_of_run
+    pub(super) fn block(&self, n: u64) -> u64 {
+        self.starts[(n / self.blocks_of_run) as usize] + n % self.blocks_of_run
     }
 
     /// The number of a block's wave among those that are executed.
-    pub(super) fn wave_of(self, block: u64) -> usize {
-        let run = block * self.runs / self.grid;
-        let wave = (block - self.first_block(run)) / self.blocks_of_wave;
-        run as usize * self.waves_of_run() + wave as usize
-    }
-
-    /// The first block of a run, which is in the middle of its equal share of the grid.
-    fn first_block(self, run: u64) -> u64 {
-        (run * self.grid).div_ceil(self.runs) + (self.grid / self.runs - self.blocks_of_run) / 2
+    pub(super) fn wave_of(&self, block: u64) -> usize {
+        let run = self.starts.partition_point(|start| *start <= block) - 1;
+        let wave = (block - self.starts[run]) / self.blocks_of_wave;
+        run * self.waves_of_run() + wave as usize
     }
 }
 
@@ -116,6 +154,37 @@ mod tests {
             } else {
                 prop_assert_eq!(chosen.waves_of_run() as u64, WAVES_OF_RUN);
             }
+        }
+
+        #[test]
+        fn runs_lie_apart_where_the_work_is(
+            grid in 100_u64..5_000,
+            sample in 0_u64..60,
+            resident in 1_u64..8,
+            from in 0.0_f64..1.0,
+            length in 0.01_f64..1.0,
+        ) {
+            let worked = (grid as f64 * from) as u64..(grid as f64 * (from + length)) as u64 + 1;
+            let look_at = |count: u64| -> Vec<(u64, u64)> {
+                let single = ChosenBlocks::single(grid, count);
+                let blocks = (0..single.len()).map(|n| single.block(n)).collect::<Vec<_>>();
+                assert!(blocks.is_sorted_by(|left, right| left < right), "{blocks:?}");
+                assert!(*blocks.last().unwrap() < grid);
+                let work = |block: &u64| if worked.contains(block) { 1000 } else { 10 };
+                blocks.iter().map(|block| (*block, work(block))).collect()
+            };
+            let Some(survey) = Survey::of_uneven(grid, look_at) else {
+                return Ok(());
+            };
+            let whole = 1000.0 * (0..grid).filter(|block| worked.contains(block)).count() as f64;
+            prop_assert!((survey.of_grid() / whole - 1.0).abs() < 0.2, "{} of {whole}", survey.of_grid());
+            let even = ChosenBlocks::new(grid, Some(sample), resident);
+            let placed = even.clone().placed_by(&survey);
+            let blocks = (0..placed.len()).map(|n| placed.block(n)).collect::<Vec<_>>();
+            prop_assert_eq!(placed.len(), even.len());
+            prop_assert!(blocks.is_sorted_by(|left, right| left < right), "{blocks:?}");
+            prop_assert!(*blocks.last().unwrap() < grid);
+            prop_assert!(blocks.iter().any(|block| worked.contains(block)), "{blocks:?} {worked:?}");
         }
     }
 }

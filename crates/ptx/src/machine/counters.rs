@@ -101,17 +101,37 @@ fn instruction(
     tally
 }
 
-/// The factor from the sampled blocks to the whole grid.
+/// The factor from the sampled blocks to the whole grid: that of their numbers, or that of their work where they
+/// differ.
 #[derive(Debug, Clone, Copy)]
 struct Scale {
     blocks: u64,
     executed: u64,
+    /// The work of the whole grid over that of the executed blocks.
+    of_work: Option<f64>,
 }
 
 impl Scale {
+    fn of(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Self {
+        let of_work = launch.survey.as_ref().and_then(|survey| {
+            let executed = parts.iter().flat_map(|part| &part.work_of_blocks);
+            let executed: u64 = executed.map(|(_, work)| survey.counted(*work)).sum();
+            // No less than what was seen.
+            (executed > 0).then(|| (survey.of_grid() / executed as f64).max(1.0))
+        });
+        Self {
+            blocks: launch.chosen.grid(),
+            executed: launch.chosen.len(),
+            of_work,
+        }
+    }
+
     fn up(self, count: u64) -> u64 {
         if self.executed == self.blocks {
             return count;
+        }
+        if let Some(factor) = self.of_work {
+            return (count as f64 * factor).round() as u64;
         }
         let all = u128::from(count) * u128::from(self.blocks) / u128::from(self.executed.max(1));
         u64::try_from(all).unwrap_or(u64::MAX)
@@ -162,7 +182,11 @@ fn heaviest_multiprocessor(parts: &[Exec<'_>], whole: bool) -> BlockWork {
 /// wave of a run added. They are limited to the size of their buffer.
 pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     let (blocks, executed) = (launch.chosen.grid(), launch.chosen.len());
-    let scale = Scale { blocks, executed };
+    let scale = Scale::of(launch, parts);
+    // The part of the mean work of the executed blocks that the mean block of the grid has.
+    let mean = scale
+        .of_work
+        .map_or(1.0, |factor| factor * executed as f64 / blocks as f64);
     let mut total = Tally::default();
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
     let issued: Vec<Vec<Issued>> = parts.iter().map(|part| part.counts.totals()).collect();
@@ -191,7 +215,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     let mut produced_sectors_read = 0;
     let reuse = launch
         .tells_waves
-        .then(|| Reuse::new(&launch.tracks, launch.chosen));
+        .then(|| Reuse::new(&launch.tracks, &launch.chosen, scale.of_work));
     for (number, track) in launch.tracks.iter().enumerate() {
         let all = track.allocation.bytes().div_ceil(32);
         let up = |count: u64| match &reuse {
@@ -211,6 +235,10 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     let contention: Vec<&Contention> = parts.iter().map(|part| &part.contention).collect();
     Counters {
         sampled_blocks: (executed < blocks).then_some(executed),
+        sampling_error_permille: launch
+            .survey
+            .as_ref()
+            .map(|survey| (1000.0 * survey.error()).round() as u64),
         blocks,
         warps: blocks * threads.div_ceil(32),
         threads: blocks * threads,
@@ -232,7 +260,8 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
             .working()),
         critical_path_max: parts.iter().map(|part| part.cycles_max).max().unwrap_or(0),
         critical_path_mean: parts.iter().map(|part| part.cycles_sum).sum::<u64>() as f64
-            / executed.max(1) as f64,
+            / executed.max(1) as f64
+            * mean,
         registers_estimate: launch.program.registers_estimate,
         lines: lines
             .into_iter()

@@ -21,6 +21,7 @@ use super::counts::Counts;
 use super::leftovers::Leftovers;
 use super::pattern::Pattern;
 use super::placement::Placement;
+use super::survey::Survey;
 use super::warp::{Fragment, Wait, Warp};
 use crate::check::Findings;
 use crate::code::{Inst, Program};
@@ -63,6 +64,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) tracks: Vec<Track>,
     /// The blocks that are executed.
     pub(crate) chosen: ChosenBlocks,
+    /// The survey of the grid; none if all blocks are executed, and if they have the same work.
+    pub(crate) survey: Option<Survey>,
     /// True if the tracks tell which sectors each wave of blocks touched.
     pub(crate) tells_waves: bool,
     /// Addresses of the module's variables.
@@ -140,6 +143,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) heaviest: BlockWork,
     /// The work of each multiprocessor's blocks among those that are placed when the launch begins.
     pub(crate) multiprocessors: Vec<BlockWork>,
+    /// The warp instructions of each finished block, where a sample is executed.
+    pub(crate) work_of_blocks: Vec<(u64, u64)>,
     /// The blocks that have finished on this host thread.
     pub(crate) by_traffic: BlocksByTraffic,
     /// Instructions issued so far in the block, for `%clock`.
@@ -177,6 +182,7 @@ impl<'a> Exec<'a> {
             waiting: Waiting::default(),
             heaviest: BlockWork::default(),
             multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
+            work_of_blocks: Vec::new(),
             by_traffic: BlocksByTraffic::default(),
             clock: 0,
             signals: Signals::default(),

@@ -274,7 +274,7 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
 /// Runs all blocks on this thread. Blocks that can wait for each other are resident together, up to `resident_blocks`;
 /// otherwise one block runs at a time.
 fn run_serially(exec: &mut Exec<'_>, config: &LaunchConfig<'_>, isa: Isa) {
-    let chosen = exec.launch.chosen;
+    let chosen = &exec.launch.chosen;
     let communicate = exec.launch.program.blocks_communicate || config.cooperative;
     let mut rng = match config.schedule {
         Schedule::Serial => None,
@@ -346,7 +346,7 @@ fn run_in_parallel<'a>(
     isa: Isa,
     findings: usize,
 ) -> Vec<Exec<'a>> {
-    let chosen = launch.chosen;
+    let chosen = &launch.chosen;
     let next = AtomicU64::new(0);
     let workers = config
         .threads
@@ -394,6 +394,33 @@ pub(crate) fn in_parallel(program: &Program, config: &LaunchConfig<'_>, blocks: 
         && config.schedule == Schedule::Serial
 }
 
+fn execute<'a>(
+    launch: &'a Launch<'a>,
+    config: &LaunchConfig<'_>,
+    isa: Isa,
+    limit: usize,
+) -> Vec<Exec<'a>> {
+    if launch.parallel {
+        return run_in_parallel(launch, config, isa, limit);
+    }
+    let mut exec = Exec::new(launch, limit);
+    run_serially(&mut exec, config, isa);
+    vec![exec]
+}
+
+/// Executes the blocks of a sample, and returns the warp instructions of each that finished, by block. What they find
+/// is left to the execution that counts.
+pub(crate) fn look_at_blocks(
+    launch: &Launch<'_>,
+    config: &LaunchConfig<'_>,
+    isa: Isa,
+) -> Vec<(u64, u64)> {
+    let parts = execute(launch, config, isa, 1).into_iter();
+    let mut work: Vec<_> = parts.flat_map(|part| part.work_of_blocks).collect();
+    work.sort_unstable();
+    work
+}
+
 /// Executes a launch whose configuration is valid.
 pub(crate) fn run(
     launch: &Launch<'_>,
@@ -401,13 +428,7 @@ pub(crate) fn run(
     isa: Isa,
     limit: usize,
 ) -> LaunchReport {
-    let mut parts = if launch.parallel {
-        run_in_parallel(launch, config, isa, limit)
-    } else {
-        let mut exec = Exec::new(launch, limit);
-        run_serially(&mut exec, config, isa);
-        vec![exec]
-    };
+    let mut parts = execute(launch, config, isa, limit);
     for part in &mut parts {
         load_groups::settle(part);
     }

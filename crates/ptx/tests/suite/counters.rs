@@ -1,7 +1,7 @@
 //! Counters of launches against counts made by hand: per line and in total, with whole and partial warps.
 
 use crate::support::{Arg, Device, kernel};
-use ptx::report::{LaunchReport, Outcome, Tally, WorkingSet};
+use ptx::report::{Counters, LaunchReport, Outcome, Tally, WorkingSet};
 
 /// Runs a body on hand-written PTX with two buffers of 64 KiB that hold zeros, and an output.
 fn launch(text: &str, grid: u32, block: u32) -> LaunchReport {
@@ -499,6 +499,52 @@ fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
     }
     assert_eq!(run(Some(96), 2), whole);
     assert_eq!(run(Some(1000), 1), whole);
+}
+
+#[test]
+fn a_sample_of_a_grid_of_which_little_works_is_counted_by_its_work() {
+    // The first third of each row of blocks and the first eighth of the rows have work.
+    let text = kernel(
+        "mov.u32 %r2, %ctaid.x;\nmov.u32 %r3, %ctaid.y;\nsetp.ge.u32 %p1, %r2, 32;\n@%p1 ret;\n\
+         setp.ge.u32 %p1, %r3, 32;\n@%p1 ret;\nmad.lo.u32 %r4, %r3, 32, %r2;\n\
+         mad.lo.u32 %r4, %r4, 64, %r1;\nmul.wide.u32 %rd4, %r4, 4;\nadd.u64 %rd5, %rd1, %rd4;\n\
+         add.u64 %rd6, %rd3, %rd4;\nmov.u32 %r6, 0;\nAGAIN:\nld.global.u32 %r5, [%rd5];\n\
+         st.global.u32 [%rd6], %r5;\nadd.u32 %r6, %r6, 1;\nsetp.lt.u32 %p2, %r6, 1000;\n@%p2 bra AGAIN;",
+    );
+    let run = |sample: Option<u64>| {
+        let mut device = Device::new(&text);
+        let zeros = vec![0u32; 64 * 32 * 32];
+        let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &zeros)));
+        let report = device.honest("k", [96, 256, 1], [64, 1, 1], &args, |config| {
+            config.sample = sample;
+            config.resident_blocks = 16;
+            config.l2_bytes = 0;
+        });
+        report.counters
+    };
+    let (whole, sampled) = (run(None), run(Some(64)));
+    assert_eq!(whole.sampling_error_permille, None);
+    assert_eq!(sampled.sampled_blocks, Some(96));
+    let error = sampled.sampling_error_permille.expect("the blocks differ");
+    assert!((1..150).contains(&error), "{error}");
+    let within = |name: &str, found: u64, all: u64| {
+        let ratio = found as f64 / all as f64;
+        assert!((ratio - 1.0).abs() < 0.15, "{name}: {found} of {all}");
+    };
+    let instructions = |counters: &Counters| counters.total.warp_instructions;
+    within("instructions", instructions(&sampled), instructions(&whole));
+    let sectors = |counters: &Counters| counters.total.global.sectors_read;
+    within("sectors", sectors(&sampled), sectors(&whole));
+    within(
+        "distinct sectors",
+        sampled.unique_sectors_read,
+        whole.unique_sectors_read,
+    );
+    within(
+        "working blocks",
+        sampled.working_blocks,
+        whole.working_blocks,
+    );
 }
 
 #[test]

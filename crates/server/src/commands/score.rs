@@ -224,13 +224,17 @@ impl ModelledSession<'_> {
                         ConfigurationError::Fault(Failure::infrastructure(error))
                     }
                 })?;
+        let count = |name: &str| launch.counters.get(name).copied();
         let time = launch
             .modelled
+            .as_ref()
             .ok_or_else(|| refused("the device gave no modelled time".to_owned()))?;
         Ok(ModelledResult {
             us: time.us,
-            bottleneck: time.bottleneck,
+            bottleneck: time.bottleneck.clone(),
             share: time.share,
+            thread_instructions: count("thread_instructions").unwrap_or_default(),
+            sampling_error: count("sampling_error_permille").map(|error| error as f64 / 1000.0),
         })
     }
 }

@@ -29,7 +29,7 @@ pub(crate) struct WaveMarks {
 }
 
 impl WaveMarks {
-    pub(crate) fn new(chunks: usize, chosen: ChosenBlocks) -> Self {
+    pub(crate) fn new(chunks: usize, chosen: &ChosenBlocks) -> Self {
         let spacing = if chunks > OBSERVED_WHOLE { SPACING } else { 1 };
         let observed = chunks.div_ceil(spacing);
         Self {
@@ -67,7 +67,7 @@ struct Absences {
 
 impl Absences {
     /// Sums up the marks of an allocation of which `touched` sectors were touched in all.
-    fn new(marks: &WaveMarks, touched: u64, chosen: ChosenBlocks) -> Self {
+    fn new(marks: &WaveMarks, touched: u64, chosen: &ChosenBlocks) -> Self {
         let waves = chosen.waves_of_run();
         let mut stretches = vec![0_u64; waves + 1];
         let (mut by_runs, mut by_any) = (0, 0);
@@ -113,14 +113,15 @@ impl Absences {
         self.touched - absent.sum::<f64>() / places
     }
 
-    /// The distinct sectors of the whole grid, if each further wave adds as many as the last one of a run does.
-    fn of_grid(&self, chosen: ChosenBlocks) -> f64 {
+    /// The distinct sectors of the whole grid, which has `factor` times the work of the runs, if each further wave adds
+    /// as many as the last one of a run does.
+    fn of_grid(&self, chosen: &ChosenBlocks, factor: f64) -> f64 {
         let waves = chosen.waves_of_run();
         if chosen.is_whole() {
             return self.touched;
         }
         let last = self.touched - self.working_set(waves - 1);
-        let further = chosen.grid() as f64 / chosen.len() as f64 * chosen.runs() as f64 - 1.0;
+        let further = (factor * chosen.runs() as f64 - 1.0).max(0.0);
         self.touched + last * further * waves as f64
     }
 }
@@ -134,7 +135,10 @@ pub(crate) struct Reuse {
 }
 
 impl Reuse {
-    pub(crate) fn new(tracks: &[Track], chosen: ChosenBlocks) -> Self {
+    /// `of_work` is the work of the whole grid over that of the executed blocks, where blocks differ.
+    pub(crate) fn new(tracks: &[Track], chosen: &ChosenBlocks, of_work: Option<f64>) -> Self {
+        let of_blocks = chosen.grid() as f64 / chosen.len() as f64;
+        let factor = of_work.unwrap_or(of_blocks);
         let waves = chosen.waves_of_run();
         let next = |length: &usize| Some(length + (length / 8).max(1));
         let lengths = std::iter::successors(Some(1), next)
@@ -155,7 +159,9 @@ impl Reuse {
                 *sum += absences.working_set(*length);
             }
             let whole = track.allocation.bytes().div_ceil(32) as f64;
-            let all = absences.of_grid(chosen).clamp(touched as f64, whole);
+            let all = absences
+                .of_grid(chosen, factor)
+                .clamp(touched as f64, whole);
             of_grid += all;
             growth.push(all / touched as f64);
         }
@@ -168,8 +174,11 @@ impl Reuse {
             })
             .collect::<Vec<_>>();
         if !chosen.is_whole() {
+            let executed = (chosen.runs() * waves) as f64;
+            let with_work = of_work.map(|factor| (factor * executed).round() as u64);
+            let all = chosen.waves_of_grid();
             working_sets.push(WorkingSet {
-                waves: chosen.waves_of_grid(),
+                waves: with_work.map_or(all, |waves| waves.min(all)),
                 sectors: of_grid.round() as u64,
             });
         }
@@ -191,14 +200,14 @@ mod tests {
     /// The absences from an allocation of which each wave of a whole launch touches these sectors.
     fn absences(chunks: usize, touches: &[BTreeSet<u64>]) -> Absences {
         let chosen = ChosenBlocks::new(touches.len() as u64, None, 1);
-        let marks = WaveMarks::new(chunks, chosen);
+        let marks = WaveMarks::new(chunks, &chosen);
         for (wave, sectors) in touches.iter().enumerate() {
             for sector in sectors {
                 marks.mark(wave, (sector / 32) as usize, 1 << (sector % 32));
             }
         }
         let distinct = touches.iter().flatten().collect::<BTreeSet<_>>();
-        Absences::new(&marks, distinct.len() as u64, chosen)
+        Absences::new(&marks, distinct.len() as u64, &chosen)
     }
 
     #[test]

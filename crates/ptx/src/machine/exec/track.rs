@@ -54,7 +54,7 @@ impl Track {
     pub(crate) fn new(
         allocation: &Arc<Allocation>,
         reads_matter: bool,
-        waves: Option<ChosenBlocks>,
+        waves: Option<&ChosenBlocks>,
     ) -> Self {
         let chunks = allocation.words().len().div_ceil(8 * 32);
         let bits = || unmarked(chunks);
