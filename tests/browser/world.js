@@ -367,7 +367,7 @@ function view(number, over) {
     unpromoted: null,
     last_event: 0,
     models: [],
-    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 2, sweep_percent: 25, strategy: "surrogate", bandit: false, style: "standard", prompt_tokens: null },
+    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 2, sweep_percent: 25, strategy: "surrogate", first_configurations: [], bandit: false, style: "standard", prompt_tokens: null },
     spend: { calls: 0, usage: { input: 0, cached: 0, cache_written: 0, output: 0 }, dollars: 0, unpriced_calls: 0, committed_tokens: 0, committed_dollars: 0, interrupted_calls: 0, interrupted_tokens: 0, interrupted_dollars: 0, device_ms: 41_700, device_dollars: 0.0082 },
     running_ms: 702_000,
     seed: 0,

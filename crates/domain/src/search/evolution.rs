@@ -1,11 +1,12 @@
 //! The settings of the methods that ask models (schedule, repairs, wording of prompts, models), and of those that
 //! search tunables.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::Method;
-use crate::plan::Configuration;
 use crate::tuner::Strategy;
 
 /// The most serial repairs of one candidate. Later ones rarely find what the first ones did not.
@@ -38,7 +39,8 @@ pub struct Evolution {
     /// one tile; at most 64. Each candidate takes the values of the tunables that it declares, and its own values of
     /// the others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub first_configurations: Vec<Configuration>,
+    #[schema(required = false)]
+    pub first_configurations: Vec<BTreeMap<String, i64>>,
     /// Choose model and operator of a slot by how often they raised the best speedup per dollar, instead of
     /// by weights and in turn. Without effect where `faithful` is set.
     pub bandit: bool,

@@ -63,7 +63,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null },
     trials: 0,
     models: [],
-    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, sweep_percent: 25, strategy: "surrogate", bandit: false, style: "standard", prompt_tokens: null },
+    evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, sweep_percent: 25, strategy: "surrogate", first_configurations: [], bandit: false, style: "standard", prompt_tokens: null },
     spend: {
       calls: 0,
       usage: { input: 0, cached: 0, cache_written: 0, output: 0 },

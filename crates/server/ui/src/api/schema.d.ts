@@ -1371,9 +1371,6 @@ export interface components {
              */
             to: number;
         };
-        BTreeMap: {
-            [key: string]: number;
-        };
         /** @description A candidate to ban, or an idea that prompts tell to avoid. One of both. */
         BanRequest: {
             /** @default null */
@@ -2684,7 +2681,9 @@ export interface components {
              *     the others.
              * @default []
              */
-            first_configurations: components["schemas"]["BTreeMap"][];
+            first_configurations: {
+                [key: string]: number;
+            }[];
             /**
              * Format: int32
              * @description Generations after the initial ones. Only the budget ends runs of `best_of`, `refine`, `funsearch`

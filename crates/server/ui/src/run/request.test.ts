@@ -101,7 +101,7 @@ it("has one key for one request", () => {
 });
 
 it("says settings in words", () => {
-  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, strategy: "latin_hypercube" as const, bandit: false, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
+  const evolution = { generations: 1, temperature: 0.7, repairs: 3, sweep_percent: 25, strategy: "latin_hypercube" as const, first_configurations: [{ TILE: 32 }], bandit: false, faithful: true, style: "task_insights" as const, prompt_tokens: 9000 };
   expect(settings({ ...evolution, schedule: { mode: "steady", in_flight: 4 } })).toEqual([
     "steady with 4 open",
     "1 generation after the first",
@@ -111,7 +111,7 @@ it("says settings in words", () => {
     "prompts of 9,000 tokens at most",
   ]);
   expect(settings({ ...evolution, faithful: false, schedule: { mode: "generational" } })).toEqual(
-    expect.arrayContaining(["3 repairs in a row at most", "25\u00a0% of the timed candidates are configurations of the fastest, by latin hypercube", "models chosen by weight, operators in turn"]),
+    expect.arrayContaining(["1 configuration of the request first", "3 repairs in a row at most", "25\u00a0% of the timed candidates are configurations of the fastest, by latin hypercube", "models chosen by weight, operators in turn"]),
   );
   expect(settings({ ...evolution, faithful: false, sweep_percent: 0, bandit: true, schedule: { mode: "generational" } })).toEqual(
     expect.arrayContaining(["tunables of the fastest are not searched", "models and operators chosen by gain per dollar"]),

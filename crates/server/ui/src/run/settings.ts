@@ -60,10 +60,11 @@ export function methodHasReaders(method: Method): boolean {
 }
 
 /** The settings of a run in words. A faithful run neither repairs, sweeps nor learns which model to ask. */
-export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, strategy, bandit, style, prompt_tokens }: Evolution): string[] {
+export function settings({ schedule, generations, faithful, temperature, repairs, sweep_percent, strategy, first_configurations: first = [], bandit, style, prompt_tokens }: Evolution): string[] {
   const extensions = [
     repairs === 0 ? "no repairs" : `${count(repairs)} ${repairs === 1 ? "repair" : "repairs"} in a row at most`,
     sweep_percent === 0 ? "tunables of the fastest are not searched" : `${count(sweep_percent)}\u00a0% of the timed candidates are configurations of the fastest, by ${strategy.replaceAll("_", " ")}`,
+    ...(first.length === 0 ? [] : [`${count(first.length)} ${first.length === 1 ? "configuration" : "configurations"} of the request first`]),
     bandit ? "models and operators chosen by gain per dollar" : "models chosen by weight, operators in turn",
   ];
   return [
