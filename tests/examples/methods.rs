@@ -90,6 +90,7 @@ fn record(library: &Library, path: &Path) -> Result<()> {
         .map(|device| device.name.clone())
         .unwrap_or_default();
     landscape.baseline_us = outcome(&baseline).us.context("time the baseline")?;
+    landscape.baseline_floor_share = baseline.floor_share();
     for choices in library.all() {
         if landscape.kernels.contains_key(&choices) {
             continue;
@@ -100,7 +101,8 @@ fn record(library: &Library, path: &Path) -> Result<()> {
         landscape.kernels.insert(choices, found);
         landscape.write(path)?;
     }
-    Ok(())
+    // The baseline is recorded anew where all kernels are known.
+    landscape.write(path)
 }
 
 fn outcome(evaluation: &Evaluation) -> Outcome {

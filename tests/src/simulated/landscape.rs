@@ -35,6 +35,9 @@ pub struct Landscape {
     pub device: String,
     /// Modelled time of the task's baseline, microseconds.
     pub baseline_us: f64,
+    /// The part of that time that the floor takes, geometric mean over the score cases.
+    #[serde(default)]
+    pub baseline_floor_share: Option<f64>,
     /// The results.
     pub kernels: BTreeMap<Choices, Outcome>,
 }

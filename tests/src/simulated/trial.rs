@@ -164,6 +164,14 @@ impl Run<'_> {
         self.written.insert(id, written);
         let cell = self.setting.cells.get(&written.choices);
         let cell = cell.copied().unwrap_or_default();
+        let speedup = match &state {
+            EntryState::Accepted { speedup, .. } => Some(*speedup),
+            _ => None,
+        };
+        let of_baseline = self.setting.landscape.baseline_floor_share;
+        let floor_share = of_baseline
+            .zip(speedup)
+            .map(|(share, speedup)| share * speedup);
         self.entries.push(Entry {
             id,
             parent: draft.and_then(|draft| draft.parents.first().copied()),
@@ -175,7 +183,7 @@ impl Run<'_> {
             duplicate,
             thought: draft.map(|_| format!("{MARK}{}", written.choices)),
             image: None,
-            floor_share: None,
+            floor_share,
             cell,
             asked: None,
         });

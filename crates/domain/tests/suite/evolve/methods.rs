@@ -327,4 +327,19 @@ fn adaptive_shows_more_of_a_run_that_goes_badly() {
     let (still, _) = run_of(&task, Method::Adaptive, |place| 3.0 - place as f64 / 100.0);
     let bred = operators(&still);
     assert!(bred["crossover"] > 8 && bred["mutation"] > 8, "{bred:?}");
+
+    // The floor is 30% and 90% of the fastest candidate's time.
+    for (floor, is_bred) in [(0.1, true), (0.3, false)] {
+        let mut near = Rehearsal::new(&task, Method::Adaptive);
+        near.floor_of_baseline = Some(floor);
+        near.run(
+            |place, _| accepted(3.0 - place as f64 / 100.0).into(),
+            first,
+        );
+        assert_eq!(
+            operators(&near).contains_key("crossover"),
+            is_bred,
+            "{floor}"
+        );
+    }
 }

@@ -121,6 +121,8 @@ pub struct Rehearsal<'a> {
     pub is_fork: bool,
     /// The source that models write.
     pub source: &'static str,
+    /// The floor over the baseline's time, where floors are known.
+    pub floor_of_baseline: Option<f64>,
     /// The cost of an answer of each model.
     pub price: fn(&str) -> Dollars,
     tunables: BTreeMap<CandidateId, Tunables>,
@@ -147,6 +149,7 @@ impl<'a> Rehearsal<'a> {
             steering: Steering::default(),
             is_fork: false,
             source: KERNEL,
+            floor_of_baseline: None,
             price: |_| Dollars::default(),
             tunables: BTreeMap::new(),
             totals: RefCell::default(),
@@ -269,6 +272,8 @@ impl<'a> Rehearsal<'a> {
             entry.configuration = source.plan().default_configuration();
         }
         entry.state = written.state;
+        let known = self.floor_of_baseline.zip(entry.speedup());
+        entry.floor_share = known.map(|(floor, speedup)| floor * speedup);
         entry.duplicate = written.duplicate;
         entry.cell = written.cell;
         entry.thought = Some(written.thought).filter(|thought| !thought.is_empty());
