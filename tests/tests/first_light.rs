@@ -49,8 +49,7 @@ fn ctas_per_sm(detail: &CandidateDetail, case: &str) -> Result<f64> {
     Ok(gate.found)
 }
 
-/// The first three steps of the attention playbook and the last one, on tensor cores. Every step is evaluated by
-/// `steps_of_playbooks_are_accepted` in `worker`.
+/// The first three steps of the attention playbook and the last one, on tensor cores. `library` evaluates every step.
 const ATTENTION_STEPS: [&str; 4] = [
     "playbook/01-shared-tiles.cu",
     "playbook/02-lanes-per-row.cu",
@@ -58,12 +57,35 @@ const ATTENTION_STEPS: [&str; 4] = [
     "playbook/12-flash-schedule.cu",
 ];
 
+/// Tunables of those steps that keep their own value, so that the run has a third of the configurations.
+const FIXED: [&str; 4] = ["LANES", "BLOCK_N", "TILE", "CTAS_PER_SM"];
+
+/// A kernel whose tunables of these names have one choice.
+fn with_fixed(text: &str, names: &[&str]) -> String {
+    let (mut tunable, mut value) = ("", "");
+    let lines = text.lines().map(|line| {
+        if let Some(name) = line.strip_prefix("[tunables.") {
+            tunable = name.trim_end_matches(']');
+        } else if let Some(own) = line.strip_prefix("value = ") {
+            value = own;
+        } else if line.starts_with("choices = ") && names.contains(&tunable) {
+            return format!("choices = [{value}]\n");
+        }
+        format!("{line}\n")
+    });
+    lines.collect()
+}
+
 #[tokio::test]
 async fn an_attention_run_ends_on_a_branch_with_its_evidence() -> Result<()> {
     let lab = Lab::with_worker().await?;
     let mut bundle = lab::small_attention()?;
     let is_wanted = |path: &str| !path.starts_with("playbook/") || ATTENTION_STEPS.contains(&path);
     bundle.files.retain(|path, _| is_wanted(path));
+    for path in [ATTENTION_STEPS[2], ATTENTION_STEPS[3]] {
+        let text = bundle.files.get_mut(path).context("a step")?;
+        *text = with_fixed(text, &FIXED);
+    }
     let run = lab
         .launch(&bundle, &request("attention-f16", Method::Playbook))
         .await?;
@@ -173,6 +195,23 @@ async fn an_attention_run_ends_on_a_branch_with_its_evidence() -> Result<()> {
         "{}",
         unknown.stdout
     );
+
+    // A search of tunables begins with the fastest configurations of this run.
+    let (of_run, step) = (run.id.to_string(), ATTENTION_STEPS[3]);
+    let sweep = ["run", "attention-f16", "--method", "sweep", "--start", step];
+    let rest = [
+        "--configurations-of",
+        &of_run,
+        "--json",
+        "--server",
+        &server,
+    ];
+    let begun = lab::kernelwright(&[&sweep[..], &rest[..]].concat())?;
+    ensure!(begun.status.success(), "{}", begun.stderr);
+    let begun: domain::api::RunView = serde_json::from_str(&begun.stdout)?;
+    let first = begun.evolution.first_configurations;
+    assert_eq!(first.len(), 8);
+    assert_eq!(first[0], winner.summary.configuration);
     Ok(())
 }
 

@@ -186,10 +186,8 @@ fn declared_until(tokens: &[Token<'_>], at: usize) -> Option<usize> {
         tokens.get(at + 1)?.text,
         "=" | ";" | "," | "[" | ")" | "{" | ":"
     );
-    let before = tokens[..at].iter().rev();
-    let type_word = before
-        .skip_while(|token| BETWEEN.contains(&token.text))
-        .next()?;
+    let mut before = tokens[..at].iter().rev();
+    let type_word = before.find(|token| !BETWEEN.contains(&token.text))?;
     if !is_declared || !TYPES.contains(&type_word.text) {
         return None;
     }

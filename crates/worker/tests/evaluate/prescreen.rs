@@ -201,7 +201,7 @@ fn the_time_of_a_kernel_that_others_are_bred_from_is_explained() {
     let accepted = found.verdict.acceptance().expect("it is right");
     assert_eq!(explained.timing, accepted.timing);
     assert_eq!(explained.launches, found.launches);
-    let modelled = evaluate(&lab.evaluator(), &request(&honest()));
+    let modelled = evaluate(lab.evaluator(), &request(&honest()));
     assert!(modelled.hottest_lines.is_some());
     assert_eq!(explained.hottest_lines, modelled.hottest_lines);
 
