@@ -71,7 +71,7 @@ pub(super) fn with_numbered_locals<'a>(
             }
             Kind::Word => {
                 let name = names.entry(token.text).or_default();
-                if is_member(&tokens, at) {
+                if is_word_of_language(token.text) || is_member(&tokens, at) {
                     name.is_kept = true;
                 } else if let Some(end) = declared_until(&tokens, at) {
                     name.holds_until = name.holds_until.max(end);
@@ -169,6 +169,12 @@ fn is_of_word(character: char) -> bool {
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c| !is_of_word(c))
         .filter(|word| !word.is_empty())
+}
+
+/// Returns true for words that stand where a name could, such as `int` in `unsigned int`, and for names that compilers
+/// reserve.
+fn is_word_of_language(word: &str) -> bool {
+    TYPES.contains(&word) || BETWEEN.contains(&word) || word == "operator" || word.starts_with("__")
 }
 
 /// Returns true if the name belongs to an object, a type or a namespace, or is a designator.
@@ -290,6 +296,15 @@ mod tests {
             (
                 "int a = 1; void k() { g(a); }",
                 "int b = 1; void k() { g(b); }",
+            ),
+            // A word of a type is no name.
+            (
+                "void k(float* y) { y[0] = (unsigned int)g(); }",
+                "void k(float* y) { y[0] = (unsigned char)g(); }",
+            ),
+            (
+                "float g(float* __restrict__, float);",
+                "float g(float* const, float);",
             ),
             // Members, directives and macros keep their names.
             (
