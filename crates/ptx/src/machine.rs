@@ -516,7 +516,8 @@ impl Machine {
             printed_limit: self.limits.printed_bytes,
             leftovers: self.leftovers.as_ref(),
         };
-        let survey = if chosen.is_whole() {
+        // A look changes what blocks tell each other in memory, such as the next piece of a work queue.
+        let survey = if chosen.is_whole() || program.blocks_communicate {
             None
         } else {
             Survey::of_uneven(blocks, |count| {
