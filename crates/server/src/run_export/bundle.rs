@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tar::{Builder, Header};
 use worker::evaluate::evidence::store::EvidenceStoreError;
 
-use super::{ExportError, Output, Pages, Records, report};
+use super::{ExportError, Output, Pages, Records, csv, report};
 
 /// The form of the archive, which its first file names.
 const FORM: &str = "kernelwright run 1";
@@ -21,6 +21,7 @@ run.json                      the run and its request, with the form of this arc
 task/                         the task's files, as the run used them
 candidates/N/kernel.cu        source of candidate N
 candidates/N/candidate.json   verdict, evidence, difference to the parent, prompts and replies
+table/N.csv                   candidates from N on as a table; each file begins with the names of its columns
 events/N.jsonl                events in order, one JSON value a line
 evidence/DIGEST/              evidence of the best candidate and of its confirmation, where the
                               service has it
@@ -51,6 +52,12 @@ pub(super) async fn write(
     let mut evidence = BTreeSet::new();
     let mut pages = Pages::of(records, run);
     while let Some(page) = pages.next().await? {
+        if let Some(first) = page.first() {
+            let rows = page.iter().map(csv::row);
+            let table = std::iter::once(csv::head()).chain(rows).collect::<String>();
+            let path = format!("table/{:06}.csv", first.ordinal);
+            archive.add(&path, table.as_bytes())?;
+        }
         for summary in page {
             let Some(detail) = records.engine.candidate(summary.id).await? else {
                 continue;

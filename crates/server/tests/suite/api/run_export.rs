@@ -181,7 +181,7 @@ async fn a_report_of_a_run_without_an_accepted_candidate_says_so() {
 
 #[tokio::test]
 async fn a_bundle_holds_run_task_candidates_events_and_report() {
-    let (service, run, _) = exported("csv").await;
+    let (service, run, table) = exported("csv").await;
     let path = format!("/api/v1/runs/{}/export?format=bundle", run.uuid());
     let response = service
         .open(Request::get(&path).body(Body::empty()).unwrap())
@@ -213,6 +213,7 @@ async fn a_bundle_holds_run_task_candidates_events_and_report() {
     let events = files["events/000000.jsonl"].lines();
     let events = events.map(|line| serde_json::from_str::<Event>(line).unwrap());
     assert!(events.count() > 3);
+    assert_eq!(files["table/000000.csv"], table.body);
     assert!(files["report.html"].ends_with("</html>\n"));
     assert!(files.contains_key("README.txt"));
     assert_eq!(
