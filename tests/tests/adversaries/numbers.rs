@@ -142,7 +142,13 @@ fn b52_rows_that_ordinary_values_do_not_make() {
         let kind = verdict.kind();
         assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
         if file == "b52-maximum-from-a-number.cu" {
-            assert!(verdict.to_string().contains("shifted"), "{verdict}");
+            // Which of them finds it first depends on the version of the task.
+            let found_by = ["shifted inputs", "large inputs"];
+            let text = verdict.to_string();
+            assert!(
+                found_by.iter().any(|values| text.contains(values)),
+                "{text}"
+            );
         }
     }
 }
