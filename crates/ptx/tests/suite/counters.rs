@@ -548,6 +548,31 @@ fn a_sample_of_a_grid_of_which_little_works_is_counted_by_its_work() {
 }
 
 #[test]
+fn a_sample_of_blocks_that_share_a_queue_finds_it_full() {
+    // Each block takes pieces from a queue until all 600 are taken. A look at single blocks before the sample would
+    // leave none for it.
+    let text = kernel(
+        "setp.ne.u32 %p1, %r1, 0;\n@%p1 bra END;\nNEXT:\natom.global.add.u32 %r3, [%rd3], 1;\n\
+         setp.ge.u32 %p1, %r3, 600;\n@%p1 bra END;\nld.global.u32 %r4, [%rd1];\nbra NEXT;\nEND:",
+    );
+    let run = |sample: Option<u64>| {
+        let mut device = Device::new(&text);
+        let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &[0u32; 64])));
+        let report = device.honest("k", [96, 1, 1], [32, 1, 1], &args, |config| {
+            config.sample = sample;
+            config.resident_blocks = 4;
+        });
+        report.counters
+    };
+    let (whole, sampled) = (run(None), run(Some(24)));
+    assert_eq!(whole.total.classes.load_global, 600);
+    // The blocks of the sample take all pieces, and stand for four times as many blocks.
+    assert_eq!(sampled.sampled_blocks, Some(24));
+    assert_eq!(sampled.total.classes.load_global, 2400);
+    assert_eq!(sampled.sampling_error_permille, None);
+}
+
+#[test]
 fn blocks_that_wait_for_each_other_are_not_sampled() {
     let mut device = Device::new(&kernel("st.global.u32 [%rd3], %r1;"));
     let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &[0u32; 64])));
