@@ -15,7 +15,7 @@ use lab::model::{Answer, Dialect, ScriptedModel};
 use lab::{Finished, Lab, Process};
 
 /// The pages in the order in which a reader meets them.
-const PAGES: [&str; 13] = [
+const PAGES: [&str; 14] = [
     "install.md",
     "first-task.md",
     "ship.md",
@@ -24,6 +24,7 @@ const PAGES: [&str; 13] = [
     "models.md",
     "agents.md",
     "workers.md",
+    "driver.md",
     "monitoring.md",
     "http.md",
     "configuration.md",
@@ -37,7 +38,7 @@ const MODEL: &str = "127.0.0.1:8080";
 
 /// Programs of a reader's that blocks call. Where one is missing, the rest of a page from the first
 /// block that calls it is not run; in CI that is an error.
-const TOOLS: [&str; 3] = ["curl", "git", "jq"];
+const TOOLS: [&str; 4] = ["curl", "git", "jq", "python3"];
 
 /// One fenced block of a page.
 #[derive(Debug)]
