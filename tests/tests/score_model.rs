@@ -134,6 +134,82 @@ fn score_model_scores_a_cache_with_its_source() -> Result<()> {
 }
 
 #[test]
+fn the_sessions_of_a_list_are_scored_in_one_table() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();
+    let (list, data) = (path("list/sessions.toml"), path("data"));
+    for part in ["list", "sources"] {
+        std::fs::create_dir(folder.path().join(part))?;
+    }
+    std::fs::write(path("list/cache.json"), cache())?;
+    std::fs::write(path("sources/spread.cu"), SOURCE)?;
+    let session = "[[session]]\ncache = \"cache.json\"\nsource = \"spread.cu\"\n\
+        arguments = [\"f32*262144\", \"f32*4194304\"]\n";
+    let sessions = format!(
+        "{session}name = \"near\"\nseen = \"its times are invented\"\n\
+         {session}name = \"half\"\ndevice = \"a100\"\nwork_divided_by = 2\n"
+    );
+    std::fs::write(&list, sessions)?;
+    let sources = path("sources");
+    let words = [
+        "score-model",
+        "--sessions",
+        &list,
+        "--sources",
+        &sources,
+        "--blocks",
+        "16",
+        "--data",
+        &data,
+    ];
+
+    let finished = lab::kernelwright(&[&words[..], &["--json"]].concat())?;
+    ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
+    let table: Value = serde_json::from_str(&finished.stdout).context(finished.stdout.clone())?;
+    let near = &table["sessions"][0];
+    let half = &table["sessions"][1];
+    assert_eq!(near["agreement"]["configurations"], 5);
+    assert_eq!(near["seen"], "its times are invented");
+    ensure!(half["seen"].is_null(), "{half}");
+    let modelled_as = half["modelled_as"].as_str().context("a name")?;
+    ensure!(modelled_as.contains("A100"), "{modelled_as}");
+    let errors = table["errors"].as_array().context("a list")?;
+    let counted: u64 = errors
+        .iter()
+        .filter_map(|one| one["configurations"].as_u64())
+        .sum();
+    assert_eq!(
+        counted, 10,
+        "each configuration is bound by one term: {table}"
+    );
+
+    let finished = lab::kernelwright(&[&words[..], &["--only", "half"]].concat())?;
+    ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
+    for part in [
+        "half, measured on",
+        "a modelled launch does 1/2 of it",
+        "held out",
+        "5 of 6",
+    ] {
+        ensure!(
+            finished.stdout.contains(part),
+            "{part}: {}",
+            finished.stdout
+        );
+    }
+    ensure!(!finished.stdout.contains("near"), "{}", finished.stdout);
+
+    let finished = lab::kernelwright(&[&words[..], &["--only", "gemm"]].concat())?;
+    assert_eq!(finished.status.code(), Some(2));
+    ensure!(
+        finished.stderr.contains("near (cache.json)"),
+        "{}",
+        finished.stderr
+    );
+    Ok(())
+}
+
+#[test]
 fn an_argument_has_the_numbers_of_a_file() -> Result<()> {
     let folder = tempfile::tempdir()?;
     let path = |name: &str| folder.path().join(name).to_string_lossy().into_owned();

@@ -9,6 +9,8 @@
 
 pub mod cache;
 pub mod kernel;
+pub mod sessions;
+pub mod table;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -49,12 +51,18 @@ pub struct ModelledResult {
 /// The comparison of modelled and measured times for one kernel on one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
+    /// The session's name; the kernel's where none was given.
+    pub session: String,
     /// The kernel.
     pub kernel: String,
     /// The device that was measured, as the cache names it.
     pub measured_on: String,
     /// The device that was modelled.
     pub modelled_as: String,
+    /// How many times the work of a modelled launch was measured.
+    pub work_divided_by: u32,
+    /// The reason why the model had seen the session before its first score; none if it was held out.
+    pub seen: Option<String>,
     /// Configurations of the cache without a time: those that failed when they were tuned.
     pub unmeasured: usize,
     /// Every configuration that was tried here, in the order of their keys.
@@ -75,7 +83,7 @@ pub struct Agreement {
     /// Regret: the slow-down of the best of the model's first 1, 3 and 10 choices against the best
     /// of all, as a fraction.
     pub regret: BTreeMap<usize, f64>,
-    /// The lowest, middle and highest ratio of modelled to measured time.
+    /// The lowest, middle and highest ratio of modelled to measured time, both for the work that was measured.
     pub ratio: [f64; 3],
 }
 
@@ -90,11 +98,7 @@ impl Score {
             self.agreement = None;
             return;
         }
-        let mut ratios: Vec<f64> = modelled
-            .iter()
-            .zip(&measured)
-            .map(|(modelled, measured)| modelled / (measured * 1e3))
-            .collect();
+        let mut ratios = self.ratios().collect::<Vec<_>>();
         ratios.sort_by(f64::total_cmp);
         let last = ratios.len() - 1;
         self.agreement = Some(Agreement {
@@ -116,11 +120,18 @@ impl Score {
             .filter_map(|scored| Some((scored.measured_ms, scored.modelled.as_ref()?.us)))
     }
 
+    /// The ratios of modelled to measured time, both for the work that was measured.
+    fn ratios(&self) -> impl Iterator<Item = f64> {
+        let work = f64::from(self.work_divided_by);
+        self.both()
+            .map(move |(measured_ms, us)| us * work / (measured_ms * 1e3))
+    }
+
     /// The account for a person.
     pub fn text(&self) -> String {
         let mut text = format!(
             "{}, measured on {}, modelled as {}\n",
-            self.kernel, self.measured_on, self.modelled_as
+            self.session, self.measured_on, self.modelled_as
         );
         let mut line = |name: &str, value: String| {
             let _ = writeln!(text, "  {name:<14} {value}");
@@ -133,6 +144,13 @@ impl Score {
                 self.unmeasured
             ),
         );
+        if self.work_divided_by > 1 {
+            let parts = self.work_divided_by;
+            line(
+                "work",
+                format!("a modelled launch does 1/{parts} of it; its time counts {parts} times"),
+            );
+        }
         let refused = tally(
             self.configurations
                 .iter()
@@ -212,7 +230,7 @@ fn tally<'a>(words: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
 
-    fn scored(key: &str, measured_ms: f64, modelled: Result<f64, &str>) -> Scored {
+    pub(super) fn scored(key: &str, measured_ms: f64, modelled: Result<f64, &str>) -> Scored {
         Scored {
             key: key.to_owned(),
             measured_ms,
@@ -227,22 +245,33 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_what_runs_on_both_sides_is_compared() {
+    pub(super) fn session(name: &str, configurations: Vec<Scored>) -> Score {
         let mut score = Score {
-            kernel: "made_up".to_owned(),
+            session: name.to_owned(),
+            kernel: name.to_owned(),
             measured_on: "a device".to_owned(),
             modelled_as: "its model".to_owned(),
+            work_divided_by: 1,
+            seen: None,
             unmeasured: 2,
-            configurations: vec![
+            configurations,
+            agreement: None,
+        };
+        score.compare();
+        score
+    }
+
+    #[test]
+    fn only_what_runs_on_both_sides_is_compared() {
+        let score = session(
+            "made_up",
+            vec![
                 scored("1", 1.0, Ok(1600.0)),
                 scored("2", 2.0, Ok(1000.0)),
                 scored("3", 0.1, Err("the assembler refused it")),
                 scored("4", 4.0, Ok(2000.0)),
             ],
-            agreement: None,
-        };
-        score.compare();
+        );
         let agreement = score.agreement.as_ref().unwrap();
         assert_eq!(agreement.configurations, 3);
         // The first two are the wrong way round.
@@ -269,16 +298,18 @@ mod tests {
 
     #[test]
     fn one_configuration_has_no_order() {
-        let mut score = Score {
-            kernel: "made_up".to_owned(),
-            measured_on: "a device".to_owned(),
-            modelled_as: "its model".to_owned(),
-            unmeasured: 0,
-            configurations: vec![scored("1", 1.0, Ok(1600.0))],
-            agreement: None,
-        };
-        score.compare();
+        let score = session("made_up", vec![scored("1", 1.0, Ok(1600.0))]);
         assert_eq!(score.agreement, None);
         assert!(score.text().contains("none: fewer than two"));
+    }
+
+    #[test]
+    fn the_times_of_a_part_of_the_work_stand_for_all_of_it() {
+        let configurations = vec![scored("1", 8.0, Ok(1000.0)), scored("2", 16.0, Ok(1000.0))];
+        let mut part = session("made_up", configurations);
+        part.work_divided_by = 8;
+        part.compare();
+        assert_eq!(part.agreement.as_ref().unwrap().ratio, [0.5, 0.5, 1.0]);
+        assert!(part.text().contains("does 1/8 of it"), "{}", part.text());
     }
 }

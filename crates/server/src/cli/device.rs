@@ -13,14 +13,36 @@ use crate::score::kernel::Argument;
 #[derive(Debug, Clone, PartialEq, Args)]
 pub struct ScoreModelArgs {
     /// Cache file of a Kernel Tuner session.
-    pub cache: PathBuf,
+    #[arg(required_unless_present = "sessions")]
+    pub cache: Option<PathBuf>,
+    /// File that lists several sessions, each with its cache file, source and arguments. A table of all scores is
+    /// printed at the end.
+    #[arg(
+        long,
+        value_name = "FILE",
+        requires = "sources",
+        conflicts_with_all = [
+            "cache", "source", "arguments", "problem", "block", "grid_div_x", "grid_div_y", "grid_div_z", "device",
+        ]
+    )]
+    pub sessions: Option<PathBuf>,
+    /// Folder of the sources and of the text files that `--sessions` names.
+    #[arg(long, value_name = "DIR", requires = "sessions")]
+    pub sources: Option<PathBuf>,
+    /// Only the sessions of `--sessions` whose name or cache file contains this text. May be repeated.
+    #[arg(long, value_name = "TEXT", requires = "sessions")]
+    pub only: Vec<String>,
     /// Source of the kernel that was tuned.
-    #[arg(long, value_name = "FILE")]
-    pub source: PathBuf,
+    #[arg(long, value_name = "FILE", required_unless_present = "sessions")]
+    pub source: Option<PathBuf>,
     /// One argument of the kernel: a buffer of random values such as `f32*4096*4096`, one with the
     /// numbers of a text file such as `f32@shifts.txt`, or a number such as `i32=4096`. Repeat the
     /// option for each argument, in order.
-    #[arg(long = "arg", value_name = "SPEC", required = true)]
+    #[arg(
+        long = "arg",
+        value_name = "SPEC",
+        required_unless_present = "sessions"
+    )]
     pub arguments: Vec<Argument>,
     /// Extents of the problem, where the cache file does not hold them.
     #[arg(long, value_name = "N,...", value_delimiter = ',', allow_negative_numbers = true, value_parser = whole::<u64>)]
@@ -30,7 +52,6 @@ pub struct ScoreModelArgs {
         long,
         value_name = "X,Y,Z",
         value_delimiter = ',',
-        num_args = 3,
         default_value = "block_size_x,block_size_y,block_size_z"
     )]
     pub block: Vec<String>,

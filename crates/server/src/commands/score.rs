@@ -1,7 +1,7 @@
 //! `score-model`: the emulated device's time model against recorded measurements.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use domain::plan::ResolvedLaunch;
@@ -16,6 +16,8 @@ use crate::cli::ScoreModelArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::score::cache::{Cache, Recorded};
 use crate::score::kernel::{self, Arguments, Geometry};
+use crate::score::sessions::Session;
+use crate::score::table::Table;
 use crate::score::{ModelledResult, Score, Scored};
 
 /// Parts of the names that drivers give devices, and the device files that model them. The first
@@ -31,14 +33,13 @@ const KNOWN: [(&str, &str); 7] = [
 ];
 
 pub(super) async fn score(args: ScoreModelArgs) -> Ending {
-    let cache = Cache::parse(&read(&args.cache)?)
-        .with_context(|| format!("use {}", args.cache.display()))
-        .map_err(Failure::input)?;
-    let source = read(&args.source)?;
-    let arguments =
-        Arguments::read(&args.arguments).map_err(|reason| Failure::input(anyhow!("{reason}")))?;
-    let device = device(&args, &cache)?;
-    let geometry = geometry(&args, &cache)?;
+    let sessions = sessions(&args)?;
+    let several = args.sessions.is_some();
+    let mut all_files = Vec::new();
+    // All files are read before the first session is modelled, which may take an hour.
+    for session in sessions {
+        all_files.push(SessionFiles::read(session)?);
+    }
     let folder = serve::open_work_folder(&args.folder.data)?;
     let cancellation = eval::cancellation()?;
     let interrupted = cancellation.clone();
@@ -47,31 +48,116 @@ pub(super) async fn score(args: ScoreModelArgs) -> Ending {
             interrupted.cancel();
         }
     });
-    let (root, json) = (folder.data().root().to_owned(), args.json);
-    let work = move || -> Result<Score, Failure> {
-        let mut settings = Settings::from_environment(&root).map_err(Failure::infrastructure)?;
+    let root = folder.data().root().to_owned();
+    let mut scores = Vec::new();
+    for files in all_files {
+        let (root, cancellation) = (root.clone(), cancellation.clone());
+        let (blocks, limit) = (args.blocks, args.limit.unwrap_or(usize::MAX));
+        let score =
+            eval::blocking(move || files.score(&root, blocks, limit, &cancellation)).await??;
+        if !args.json {
+            print(&score.text())?;
+        }
+        scores.push(score);
+    }
+    match (several, args.json) {
+        (true, true) => print_json(&Table::of(scores))?,
+        (true, false) => print(&format!("\n{}", Table::of(scores).text()))?,
+        (false, true) => print_json(&scores[0])?,
+        (false, false) => {}
+    }
+    Ok(Outcome::Accepted)
+}
+
+/// The sessions that the arguments name or describe.
+fn sessions(args: &ScoreModelArgs) -> Result<Vec<Session>, Failure> {
+    if let (Some(list), Some(sources)) = (&args.sessions, &args.sources) {
+        let folder = list.parent().unwrap_or(Path::new(""));
+        return Session::read_all(&read(list)?, folder, sources, &args.only)
+            .with_context(|| format!("use {}", list.display()))
+            .map_err(Failure::input);
+    }
+    let (Some(cache), Some(source)) = (&args.cache, &args.source) else {
+        unreachable!(
+            "the command line has either a list of sessions or a cache file with its source"
+        );
+    };
+    let block = <[String; 3]>::try_from(args.block.clone()).map_err(|names| {
+        Failure::input(anyhow!(
+            "read --block: {} names where three are needed, such as block_size_x,block_size_y,block_size_z",
+            names.len()
+        ))
+    })?;
+    Ok(vec![Session {
+        name: None,
+        cache: cache.clone(),
+        source: source.clone(),
+        arguments: args.arguments.clone(),
+        folder: PathBuf::new(),
+        problem: args.problem.clone(),
+        block,
+        grid_div_x: args.grid_div_x.clone(),
+        grid_div_y: args.grid_div_y.clone(),
+        grid_div_z: args.grid_div_z.clone(),
+        device: args.device.clone(),
+        work_divided_by: 1,
+        seen: None,
+    }])
+}
+
+/// A session with the content of its files.
+struct SessionFiles {
+    session: Session,
+    cache: Cache,
+    source: String,
+    arguments: Arguments,
+    geometry: Geometry,
+    device: String,
+}
+
+impl SessionFiles {
+    fn read(session: Session) -> Result<Self, Failure> {
+        let shown = session.cache.display();
+        let cache = Cache::parse(&read(&session.cache)?)
+            .with_context(|| format!("use {shown}"))
+            .map_err(Failure::input)?;
+        let geometry = session.geometry(&cache.problem);
+        if geometry.problem.is_empty() {
+            return Err(Failure::input(anyhow!(
+                "find the problem's extents: {shown} does not say; give them with --problem, or as `problem` of the session"
+            )));
+        }
+        Ok(Self {
+            source: read(&session.source)?,
+            arguments: Arguments::read(&session.arguments, &session.folder)
+                .map_err(|reason| Failure::input(anyhow!("{reason}")))?,
+            device: device(&session, &cache)?,
+            geometry,
+            cache,
+            session,
+        })
+    }
+
+    fn score(
+        &self,
+        root: &Path,
+        blocks: u64,
+        limit: usize,
+        cancellation: &Cancellation,
+    ) -> Result<Score, Failure> {
+        let mut settings = Settings::from_environment(root).map_err(Failure::infrastructure)?;
         settings.emulate = true;
-        settings.emulated_device = Some(device);
-        let host = Host::discover(settings, &cancellation).map_err(Failure::infrastructure)?;
+        settings.emulated_device = Some(self.device.clone());
+        let host = Host::discover(settings, cancellation).map_err(Failure::infrastructure)?;
         let evaluator = Evaluator::new(host).map_err(Failure::infrastructure)?;
         ModelledSession {
             evaluator: &evaluator,
-            cache: &cache,
-            source: &source,
-            geometry: &geometry,
-            arguments: &arguments,
-            blocks: args.blocks,
-            cancellation: &cancellation,
+            files: self,
+            blocks,
+            cancellation,
         }
-        .all(args.limit.unwrap_or(usize::MAX))
-    };
-    let score = eval::blocking(work).await??;
-    if json {
-        print_json(&score)?;
-    } else {
-        print(&score.text())?;
+        .all(limit)
     }
-    Ok(Outcome::Accepted)
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
@@ -81,8 +167,8 @@ fn read(path: &Path) -> Result<String, Failure> {
 }
 
 /// The device file that stands for the device that was measured.
-fn device(args: &ScoreModelArgs, cache: &Cache) -> Result<String, Failure> {
-    if let Some(device) = &args.device {
+fn device(session: &Session, cache: &Cache) -> Result<String, Failure> {
+    if let Some(device) = &session.device {
         return Ok(device.clone());
     }
     KNOWN
@@ -91,48 +177,19 @@ fn device(args: &ScoreModelArgs, cache: &Cache) -> Result<String, Failure> {
         .map(|(_, id)| (*id).to_owned())
         .ok_or_else(|| {
             let known = KNOWN.map(|(_, id)| id).join(", ");
+            let file = session.cache.display();
             Failure::input(anyhow!(
-                "find the device: the cache names {:?}; say with --device which of {known} to model",
+                "find the device: {file} names {:?}; say with --device, or as `device` of the session, which of {known} to \
+                 model",
                 cache.device
             ))
         })
 }
 
-fn geometry(args: &ScoreModelArgs, cache: &Cache) -> Result<Geometry, Failure> {
-    let problem = if args.problem.is_empty() {
-        cache.problem.clone()
-    } else {
-        args.problem.clone()
-    };
-    if problem.is_empty() {
-        return Err(Failure::input(anyhow!(
-            "find the problem's extents: the cache does not say; give them with --problem"
-        )));
-    }
-    let block = <[String; 3]>::try_from(args.block.clone()).map_err(|names| {
-        Failure::input(anyhow!(
-            "read --block: {} names where three are needed",
-            names.len()
-        ))
-    })?;
-    Ok(Geometry {
-        block,
-        problem,
-        divisors: [
-            args.grid_div_x.clone(),
-            args.grid_div_y.clone(),
-            args.grid_div_z.clone(),
-        ],
-    })
-}
-
-/// The inputs that all configurations of a tuning session share: evaluator, source, geometry and arguments.
+/// The inputs that all configurations of a tuning session share.
 struct ModelledSession<'a> {
     evaluator: &'a Evaluator,
-    cache: &'a Cache,
-    source: &'a str,
-    geometry: &'a Geometry,
-    arguments: &'a Arguments,
+    files: &'a SessionFiles,
     blocks: u64,
     cancellation: &'a Cancellation,
 }
@@ -148,14 +205,17 @@ enum ConfigurationError {
 impl ModelledSession<'_> {
     /// Every configuration with a time, up to a number of them.
     fn all(&self, limit: usize) -> Result<Score, Failure> {
-        let recorded = &self.cache.configurations;
+        let SessionFiles { session, cache, .. } = self.files;
+        let recorded = &cache.configurations;
         let timed: Vec<(&Recorded, f64)> = recorded
             .iter()
             .filter_map(|recorded| Some((recorded, recorded.time_ms?)))
             .collect();
         let mut configurations = Vec::new();
-        for (recorded, measured_ms) in timed.iter().take(limit) {
-            tracing::info!("{}", recorded.key);
+        let name = session.name.as_ref().unwrap_or(&cache.kernel);
+        let count = timed.len().min(limit);
+        for (turn, (recorded, measured_ms)) in (1..).zip(timed.iter().take(limit)) {
+            eprintln!("{name}, {}: {turn} of {count}", cache.device);
             let (modelled, refused) = match self.model(recorded) {
                 Ok(result) => (Some(result), None),
                 Err(ConfigurationError::Refused(reason)) => (None, Some(reason)),
@@ -170,9 +230,12 @@ impl ModelledSession<'_> {
         }
         let device = self.evaluator.host().device();
         let mut score = Score {
-            kernel: self.cache.kernel.clone(),
-            measured_on: self.cache.device.clone(),
+            session: name.clone(),
+            kernel: cache.kernel.clone(),
+            measured_on: cache.device.clone(),
             modelled_as: device.name.clone(),
+            work_divided_by: session.work_divided_by,
+            seen: session.seen.clone(),
             unmeasured: recorded.len() - timed.len(),
             configurations,
             agreement: None,
@@ -184,9 +247,16 @@ impl ModelledSession<'_> {
     /// Compiles a configuration and models its time.
     fn model(&self, recorded: &Recorded) -> Result<ModelledResult, ConfigurationError> {
         let refused = ConfigurationError::Refused;
-        let (block, grid) = self.geometry.resolve(&recorded.values).map_err(refused)?;
-        let named = (&self.geometry.block, block);
-        let text = kernel::text(self.source, &recorded.values, named, grid);
+        let SessionFiles {
+            geometry,
+            arguments,
+            cache,
+            source,
+            ..
+        } = self.files;
+        let (block, grid) = geometry.resolve(&recorded.values).map_err(refused)?;
+        let named = (&geometry.block, block);
+        let text = kernel::text(source, &recorded.values, named, grid);
         let host = self.evaluator.host();
         let recipe = CompilationInputs {
             source: &text,
@@ -204,15 +274,15 @@ impl ModelledSession<'_> {
         let subject = Subject {
             compiled: &compiled,
             launch: ResolvedLaunch {
-                kernel: self.cache.kernel.clone(),
+                kernel: cache.kernel.clone(),
                 grid,
                 block,
                 shared_bytes: 0,
                 cooperative: false,
-                arguments: self.arguments.list.clone(),
+                arguments: arguments.list.clone(),
             },
-            buffers: self.arguments.buffers.clone(),
-            values: self.arguments.values.clone(),
+            buffers: arguments.buffers.clone(),
+            values: arguments.values.clone(),
             blocks: self.blocks,
         };
         let launch =

@@ -15,12 +15,14 @@ use domain::dtype::Dtype;
 use domain::plan::ResolvedArgument;
 use domain::role::{Distribution, Key, TensorData};
 use domain::task::Role;
+use serde::Deserialize;
 
 /// Alignment of buffers: what CUDA promises of every allocation.
 const ALIGN: u64 = 256;
 
 /// An argument of a kernel.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
 pub enum Argument {
     /// A buffer of so many elements.
     Buffer(Dtype, u64),
@@ -32,6 +34,14 @@ pub enum Argument {
 
 /// The most numbers that a file of an argument may hold.
 const MAX_NUMBERS: usize = 1 << 20;
+
+impl TryFrom<String> for Argument {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
 
 impl FromStr for Argument {
     type Err = String;
@@ -89,11 +99,11 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Reads the files of the arguments.
+    /// Reads the files of the arguments. Relative paths begin at `folder`.
     ///
     /// # Errors
     /// A message that names the file, and the line that holds no number.
-    pub fn read(list: &[Argument]) -> Result<Self, String> {
+    pub fn read(list: &[Argument], folder: &Path) -> Result<Self, String> {
         let mut read = Self {
             list: Vec::new(),
             buffers: Vec::new(),
@@ -108,7 +118,7 @@ impl Arguments {
                 }
                 Argument::Buffer(dtype, elements) => (*dtype, *elements),
                 Argument::File(dtype, path) => {
-                    let values = numbers(path)?;
+                    let values = numbers(&folder.join(path))?;
                     let elements = values.len() as u64;
                     read.values.insert(name.clone(), values);
                     (*dtype, elements)
@@ -311,7 +321,7 @@ mod tests {
                 Argument::Number(ResolvedArgument::I32(1)),
                 Argument::File(Dtype::F32, path.clone()),
             ];
-            Arguments::read(&list)
+            Arguments::read(&list, Path::new(""))
         };
         let arguments = read("1.5, 2\n\n-3e2\t4,").unwrap();
         assert_eq!(arguments.buffers[0].extents, [4]);
@@ -325,7 +335,7 @@ mod tests {
             assert!(reason.contains("values.txt"), "{reason}");
         }
         let absent = Argument::File(Dtype::F32, folder.path().join("absent.txt"));
-        let reason = Arguments::read(&[absent]).unwrap_err();
+        let reason = Arguments::read(&[absent], Path::new("")).unwrap_err();
         assert!(reason.contains("absent.txt"), "{reason}");
     }
 

@@ -111,6 +111,18 @@ fn the_model_is_scored_with_the_kernels_arguments_in_order() {
     );
     assert_eq!(args.block, ["block_size_x", "block_size_y", "block_size_z"]);
     assert_eq!((args.blocks, args.limit, args.json), (8, None, false));
+
+    let line = "kernelwright score-model c.json --source k.cu --arg f32*64 --block MDIMC,NDIMC,one";
+    let Ok(Command::ScoreModel(args)) = parse(line) else {
+        panic!("score-model with the names of a block");
+    };
+    assert_eq!(args.block, ["MDIMC", "NDIMC", "one"]);
+
+    let line = "kernelwright score-model --sessions list.toml --sources kernels --only gemm --json";
+    let Ok(Command::ScoreModel(args)) = parse(line) else {
+        panic!("score-model of a list");
+    };
+    assert_eq!((args.cache.as_ref(), args.only.len()), (None, 1));
 }
 
 #[test]
@@ -127,6 +139,10 @@ fn mistakes_are_refused_before_anything_is_done() {
         "kernelwright serve --listen here",
         "kernelwright score-model c.json --source k.cu",
         "kernelwright score-model c.json --source k.cu --arg f32",
+        "kernelwright score-model --sessions list.toml",
+        "kernelwright score-model c.json --sessions list.toml --sources kernels",
+        "kernelwright score-model --sessions list.toml --sources kernels --device a100",
+        "kernelwright score-model c.json --source k.cu --arg f32*64 --only gemm",
         "kernelwright context not-an-id",
         "kernelwright context cand_01938e5a-0000-7000-8000-000000000001",
     ] {
