@@ -18,6 +18,7 @@ const UNCHANGED = {
   device_seconds: null,
   device_dollars: null,
   floor_percent: null,
+  trials_without_gain: null,
   gain_per_dollar: null,
 };
 

@@ -270,6 +270,10 @@ pub(crate) fn defects(request: &RunRequest, task: &Task) -> Vec<Problem> {
         let message = "a run without a trial tries nothing".to_owned();
         report("budget.trials", message, "allow at least one");
     }
+    if request.budget.trials_without_gain == Some(0) {
+        let message = "a run that ends after no trial without a gain tries nothing".to_owned();
+        report("budget.trials_without_gain", message, "allow at least one");
+    }
     if request.budget.wall_seconds == Some(0) {
         let message = "a run without time does nothing".to_owned();
         report("budget.wall_seconds", message, "allow at least one second");

@@ -217,7 +217,9 @@ impl Engine {
                     setting,
                     format!("the run ended because of this limit: {reason}"),
                     match setting {
-                        "floor_percent" => "raise it, or give 0, so that the run can go on",
+                        "floor_percent" | "trials_without_gain" => {
+                            "raise it, or give 0, so that the run can go on"
+                        }
                         "gain_per_dollar" => "lower it, or give 0, so that the run can go on",
                         _ => "raise it, so that the run can go on",
                     },
@@ -620,7 +622,7 @@ fn budget_defects(view: &RunView, change: &BudgetRequest) -> Vec<Problem> {
             "budget",
             "no limit is given",
             "give trials, wall_seconds, tokens, dollars, device_seconds, device_dollars, \
-             floor_percent or gain_per_dollar",
+             floor_percent, gain_per_dollar or trials_without_gain",
         ));
     }
     problems.extend(intake::floor_defect(&change.applied_to(view.budget)));
@@ -638,6 +640,10 @@ fn goes_on(view: &RunView, change: &BudgetRequest, setting: &str) -> bool {
         "device_dollars" => after.device_dollars > before.device_dollars,
         "floor_percent" => {
             after.floor_percent.is_none() || after.floor_percent > before.floor_percent
+        }
+        "trials_without_gain" => {
+            after.trials_without_gain.is_none()
+                || after.trials_without_gain > before.trials_without_gain
         }
         // None is less than any number.
         "gain_per_dollar" => after.gain_per_dollar < before.gain_per_dollar,

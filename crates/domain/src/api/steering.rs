@@ -182,6 +182,8 @@ pub struct BudgetRequest {
     pub floor_percent: Option<u32>,
     /// The least gain that another dollar is expected to bring, percent; 0 to go on however small it is.
     pub gain_per_dollar: Option<u32>,
+    /// Trials in a row that may raise the best speedup no more before the run ends; 0 to go on after any number.
+    pub trials_without_gain: Option<u32>,
 }
 
 impl BudgetRequest {
@@ -200,6 +202,7 @@ impl BudgetRequest {
             device_dollars: self.device_dollars.or(budget.device_dollars),
             floor_percent: stop(self.floor_percent, budget.floor_percent),
             gain_per_dollar: stop(self.gain_per_dollar, budget.gain_per_dollar),
+            trials_without_gain: stop(self.trials_without_gain, budget.trials_without_gain),
         }
     }
 }

@@ -39,6 +39,9 @@ pub struct Budget {
     /// less, from the last 16 candidates and their average cost. None to go on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gain_per_dollar: Option<u32>,
+    /// Trials: the run ends once so many in a row were judged of which none raised the best speedup. None to go on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trials_without_gain: Option<u32>,
 }
 
 impl Default for Budget {
@@ -52,6 +55,7 @@ impl Default for Budget {
             device_dollars: None,
             floor_percent: None,
             gain_per_dollar: None,
+            trials_without_gain: None,
         }
     }
 }
@@ -169,6 +173,8 @@ pub enum StopReason {
     Floor,
     /// The expected gain per dollar is too small.
     GainPerDollar,
+    /// The last trials raised the best speedup no more.
+    TrialsWithoutGain,
     /// No candidate meets the gates that open the playbook's next phase.
     PhaseClosed,
     /// Someone asked for it.
@@ -180,7 +186,7 @@ impl StopReason {
     /// another reason.
     pub fn limit(self) -> Option<&'static str> {
         match self {
-            Self::Floor | Self::GainPerDollar => None,
+            Self::Floor | Self::GainPerDollar | Self::TrialsWithoutGain => None,
             other => other.setting(),
         }
     }
@@ -197,6 +203,7 @@ impl StopReason {
             Self::DeviceDollars => Some("device_dollars"),
             Self::Floor => Some("floor_percent"),
             Self::GainPerDollar => Some("gain_per_dollar"),
+            Self::TrialsWithoutGain => Some("trials_without_gain"),
             Self::Exhausted
             | Self::Generations
             | Self::NothingUsable
@@ -222,6 +229,7 @@ impl fmt::Display for StopReason {
             Self::Target => "target reached",
             Self::Floor => "close to the floor",
             Self::GainPerDollar => "expected gain per dollar too small",
+            Self::TrialsWithoutGain => "the last trials brought nothing faster",
             Self::PhaseClosed => "no candidate opens the playbook's next phase",
             Self::Requested => "finished on request",
         })

@@ -48,6 +48,12 @@ impl RunSnapshot<'_> {
             Some(StopReason::Floor)
         } else if self.gains_too_little(settled) {
             Some(StopReason::GainPerDollar)
+        } else if self
+            .budget
+            .trials_without_gain
+            .is_some_and(|limit| settled.trials_without_gain >= limit)
+        {
+            Some(StopReason::TrialsWithoutGain)
         } else if self.short_of.is_some() {
             self.short_of
         } else if self.trials_left(settled) == 0 {

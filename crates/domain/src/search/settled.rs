@@ -28,6 +28,8 @@ pub(super) struct Settled {
     champion: Option<usize>,
     /// The highest speedup.
     best: f64,
+    /// Candidates charged as trials since the highest speedup rose.
+    pub(super) trials_without_gain: u32,
     /// The highest speedup with the baseline and after each of the last candidates charged as trials that
     /// models wrote.
     progress: VecDeque<f64>,
@@ -62,9 +64,13 @@ impl Settled {
 
     fn count_progress(&mut self, entry: &Entry, excluded: &[CandidateId]) {
         let is_valid = !entry.duplicate && !excluded.contains(&entry.id);
-        if let Some(speedup) = entry.speedup().filter(|_| is_valid) {
-            self.best = self.best.max(speedup);
+        let speedup = entry.speedup().filter(|_| is_valid);
+        if speedup.is_some_and(|speedup| speedup > self.best) {
+            self.trials_without_gain = 0;
+        } else {
+            self.trials_without_gain += u32::from(entry.trial);
         }
+        self.best = self.best.max(speedup.unwrap_or(0.0));
         let is_written = entry.trial && entry.operator.asks_model();
         if is_written || entry.operator == Operator::Baseline {
             self.progress.push_back(self.best);

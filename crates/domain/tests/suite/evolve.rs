@@ -425,6 +425,39 @@ fn a_run_ends_when_a_dollar_is_expected_to_bring_too_little() {
 }
 
 #[test]
+fn a_run_ends_when_its_last_trials_brought_nothing_faster() {
+    let task = task();
+    // The first, the third and the sixth raise the best speedup.
+    let outcome = |place: usize| match place {
+        3 => accepted(1.5),
+        6 => accepted(2.0),
+        place if place % 2 == 0 => WRONG,
+        _ => accepted(1.25),
+    };
+    for (limit, trials) in [(None, 30), (Some(2), 5), (Some(3), 9), (Some(10), 16)] {
+        let mut run = Rehearsal::new(&task, Method::BestOf);
+        run.budget.trials = 30;
+        run.budget.trials_without_gain = limit;
+        let end = loop {
+            let (_, end) = run.act();
+            if let Some(end) = end {
+                break end;
+            }
+            let place = run.candidates.len() - 1;
+            if run.candidates[place].state == EntryState::Pending {
+                run.judge(place, outcome(place).into());
+            }
+        };
+        let reason = match limit {
+            None => StopReason::Trials,
+            Some(_) => StopReason::TrialsWithoutGain,
+        };
+        assert_eq!(end, Action::Finish(reason), "{limit:?}");
+        assert_eq!(run.trials(), trials, "{limit:?}");
+    }
+}
+
+#[test]
 fn devices_time_ends_a_run() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Free);

@@ -104,6 +104,41 @@ async fn a_run_that_ended_early_goes_on_when_its_stop_is_put_off() {
     );
 }
 
+#[tokio::test]
+async fn a_run_without_gain_goes_on_when_more_trials_may_bring_none() {
+    let (_, models) = model(diligent);
+    let lab = Lab::with_models(models).await;
+    let mut request = asking(Method::BestOf, 40);
+    request.budget.trials_without_gain = Some(0);
+    let refused = lab.engine.create_run(request.clone(), None, WHO).await;
+    let refused = problem(&refused.unwrap_err());
+    assert!(refused.contains("budget.trials_without_gain"), "{refused}");
+    request.budget.trials_without_gain = Some(4);
+    let run = lab.launch(request).await;
+    let no_gain = |request: &EvaluationRequest| match body(request) {
+        "baseline" => accepted(100.0),
+        _ => accepted(50.0),
+    };
+    let ended = lab.drive(run, no_gain).await;
+    let reason = StopReason::TrialsWithoutGain;
+    assert_eq!(ended.state, RunState::Completed { reason });
+    // Those that were asked for before are judged, too.
+    let first = ended.trials;
+    assert!((5..40).contains(&first), "{first}");
+    let stop = |trials| BudgetRequest {
+        trials_without_gain: Some(trials),
+        ..BudgetRequest::default()
+    };
+    let refused = lab.engine.change_budget(run, WHO, stop(4)).await;
+    let refused = problem(&refused.unwrap_err());
+    assert!(refused.contains("raise it, or give 0"), "{refused}");
+    let changed = lab.engine.change_budget(run, WHO, stop(first + 4)).await;
+    changed.expect("raised");
+    let ended = lab.drive(run, no_gain).await;
+    assert_eq!(ended.state, RunState::Completed { reason });
+    assert!((first + 1..40).contains(&ended.trials), "{}", ended.trials);
+}
+
 /// The floor of an accepted candidate: 50.1% of the time of the second version, and 52.5% of the
 /// sixth's.
 fn floor(verdict: &Verdict) -> Option<Floor> {

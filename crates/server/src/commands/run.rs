@@ -45,6 +45,7 @@ pub(super) async fn run(args: RunArgs) -> Ending {
             device_dollars: args.budget_device_dollars,
             floor_percent: args.floor_percent,
             gain_per_dollar: args.asking.gain_per_dollar,
+            trials_without_gain: args.trials_without_gain,
         },
         seed: args.seed,
         start,

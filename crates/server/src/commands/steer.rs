@@ -171,6 +171,7 @@ fn budget(limits: &Limits) -> BudgetRequest {
         device_dollars: limits.budget_device_dollars,
         floor_percent: limits.floor_percent,
         gain_per_dollar: limits.gain_per_dollar,
+        trials_without_gain: limits.trials_without_gain,
     }
 }
 

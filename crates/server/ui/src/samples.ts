@@ -60,7 +60,7 @@ export function runView(over: Partial<RunView> = {}): RunView {
     device: "Kernelwright emulated L4",
     method: "insight",
     state: { state: "running" },
-    budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null },
+    budget: { trials: 45, tokens: null, dollars: null, wall_seconds: null, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null, trials_without_gain: null },
     trials: 0,
     models: [],
     evolution: { schedule: { mode: "generational" }, generations: 10, faithful: false, temperature: 1, repairs: 0, sweep_percent: 25, strategy: "surrogate", first_configurations: [], bandit: false, style: "standard", prompt_tokens: null },

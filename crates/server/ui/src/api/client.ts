@@ -250,7 +250,7 @@ export function withdraw(id: string, entry: number): Promise<SteeringEntry> {
 /** New limits of a run; null leaves a limit as it is. */
 export type Limits = components["schemas"]["BudgetRequest"];
 /** Limits that change nothing. */
-export const UNCHANGED: Limits = { trials: null, dollars: null, tokens: null, wall_seconds: null, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null };
+export const UNCHANGED: Limits = { trials: null, dollars: null, tokens: null, wall_seconds: null, device_seconds: null, device_dollars: null, floor_percent: null, gain_per_dollar: null, trials_without_gain: null };
 
 /** Changes limits of a run. */
 export function changeBudget(id: string, limits: Limits): Promise<SteeringEntry> {

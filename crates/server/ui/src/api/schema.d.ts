@@ -1488,6 +1488,12 @@ export interface components {
              */
             trials: number;
             /**
+             * Format: int32
+             * @description Trials: the run ends once so many in a row were judged of which none raised the best speedup. None to go on.
+             * @default null
+             */
+            trials_without_gain: number | null;
+            /**
              * Format: int64
              * @description Wall time of the run in seconds, pauses not counted; none is unlimited.
              * @default null
@@ -1530,6 +1536,12 @@ export interface components {
              * @default null
              */
             trials: number | null;
+            /**
+             * Format: int32
+             * @description Trials in a row that may raise the best speedup no more before the run ends; 0 to go on after any number.
+             * @default null
+             */
+            trials_without_gain: number | null;
             /**
              * Format: int64
              * @description Wall time of the run in seconds, pauses not counted.
@@ -4824,7 +4836,7 @@ export interface components {
          * @description The reasons why a run ended as planned.
          * @enum {string}
          */
-        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "device_dollars" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "phase_closed" | "requested";
+        StopReason: "exhausted" | "trials" | "wall_time" | "tokens" | "dollars" | "device_time" | "device_dollars" | "generations" | "nothing_usable" | "target" | "floor" | "gain_per_dollar" | "trials_without_gain" | "phase_closed" | "requested";
         /**
          * @description The strategies of a tuner.
          * @enum {string}

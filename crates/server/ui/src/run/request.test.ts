@@ -40,11 +40,11 @@ describe("a request", () => {
   });
 
   it("ends early and sweeps as it was told to", () => {
-    const early = { floor_percent: 90, gain_per_dollar: 2, sweep_percent: 0, bandit: true };
+    const early = { floor_percent: 90, trials_without_gain: 10, gain_per_dollar: 2, sweep_percent: 0, bandit: true };
     const asked = requestOf(form({ method: "free", models: { fast: 1 }, ...early }));
-    expect(asked.budget).toEqual({ trials: 45, floor_percent: 90, gain_per_dollar: 2 });
+    expect(asked.budget).toEqual({ trials: 45, floor_percent: 90, trials_without_gain: 10, gain_per_dollar: 2 });
     expect(asked.evolution).toMatchObject({ sweep_percent: 0, bandit: true });
-    expect(requestOf(form({ method: "playbook", ...early })).budget).toEqual({ trials: 45, floor_percent: 90 });
+    expect(requestOf(form({ method: "playbook", ...early })).budget).toEqual({ trials: 45, floor_percent: 90, trials_without_gain: 10 });
   });
 
   it("has a start file only for a sweep, and a width only when steady", () => {

@@ -22,6 +22,7 @@ export interface Form {
   device_seconds: number | null;
   device_dollars: number | null;
   floor_percent: number | null;
+  trials_without_gain: number | null;
   gain_per_dollar: number | null;
   mode: Evolution["schedule"]["mode"];
   in_flight: number | null;
@@ -60,6 +61,7 @@ export function emptyForm(): Form {
     device_seconds: null,
     device_dollars: null,
     floor_percent: null,
+    trials_without_gain: null,
     gain_per_dollar: null,
     mode: "generational",
     in_flight: 4,
@@ -94,8 +96,8 @@ export function requestOf(form: Form): RunRequest {
   const text = ({ name, device, start }: Form) =>
     filled({ name: name.trim(), device: device.trim(), start: form.method === "sweep" ? start : "" });
   const wall_seconds = form.wall_minutes === null ? null : Math.round(form.wall_minutes * 60);
-  const { trials, device_seconds, device_dollars, floor_percent, tokens, dollars, gain_per_dollar } = form;
-  const shared = { trials, wall_seconds, device_seconds, device_dollars, floor_percent };
+  const { trials, device_seconds, device_dollars, floor_percent, trials_without_gain, tokens, dollars, gain_per_dollar } = form;
+  const shared = { trials, wall_seconds, device_seconds, device_dollars, floor_percent, trials_without_gain };
   const budget = filled(asks ? { ...shared, tokens, dollars, gain_per_dollar } : shared);
   const request: RunRequest = { task: form.task, method: form.method, ...text(form), budget };
   if (form.seed !== null) request.seed = form.seed;

@@ -49,6 +49,7 @@ it("says what ends a run early", () => {
   expect(earlyEnds({ budget })).toEqual([]);
   expect(earlyEnds({ budget: { ...budget, floor_percent: 90, gain_per_dollar: 2 } })).toEqual(["once the floor is 90 % of the champion's time", "once a dollar for models is expected to bring less than 2 %"]);
   expect(earlyEnds({ budget: { ...budget, gain_per_dollar: 0 } })).toEqual([]);
+  expect(earlyEnds({ budget: { ...budget, trials_without_gain: 10 } })).toEqual(["once 10 trials in a row bring nothing faster"]);
 });
 
 it("says times in seconds", () => {

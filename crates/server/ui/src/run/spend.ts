@@ -40,9 +40,11 @@ export function budgetLines(run: RunView): BudgetLine[] {
 export function earlyEnds({ budget }: Pick<RunView, "budget">): string[] {
   const floor = budget.floor_percent ?? null;
   const gain = budget.gain_per_dollar ?? null;
+  const trials = budget.trials_without_gain ?? null;
   return [
     ...(floor === null ? [] : [`once the floor is ${count(floor)} % of the champion's time`]),
     ...(gain === null || gain === 0 ? [] : [`once a dollar for models is expected to bring less than ${count(gain)} %`]),
+    ...(trials === null ? [] : [`once ${count(trials)} trials in a row bring nothing faster`]),
   ];
 }
 

@@ -12,6 +12,7 @@ const LIMITS: [keyof Budget, (value: number) => string][] = [
   ["device_dollars", (value) => `${dollars(value)} for devices`],
   ["floor_percent", (value) => `an end at ${count(value)} % of the floor`],
   ["gain_per_dollar", (value) => `an end below ${count(value)} % of gain per dollar`],
+  ["trials_without_gain", (value) => `an end after ${count(value)} trials without a gain`],
 ];
 
 /** A direction in words, without its candidate. */
