@@ -394,6 +394,23 @@ fn a_champion_close_to_the_floor_ends_a_run() {
     }
 }
 
+/// Acts until the run ends, and has each new candidate judged before the next one. Returns the end.
+fn judge_one_by_one(
+    run: &mut Rehearsal<'_>,
+    mut judge: impl FnMut(&mut Rehearsal<'_>, usize),
+) -> Action {
+    loop {
+        let (_, end) = run.act();
+        if let Some(end) = end {
+            return end;
+        }
+        let place = run.candidates.len() - 1;
+        if run.candidates[place].state == EntryState::Pending {
+            judge(run, place);
+        }
+    }
+}
+
 #[test]
 fn a_run_ends_when_a_dollar_is_expected_to_bring_too_little() {
     let task = task();
@@ -403,18 +420,11 @@ fn a_run_ends_when_a_dollar_is_expected_to_bring_too_little() {
         let mut run = Rehearsal::new(&task, Method::BestOf);
         run.budget.trials = 60;
         run.budget.gain_per_dollar = limit;
-        let end = loop {
-            let (_, end) = run.act();
-            if let Some(end) = end {
-                break end;
-            }
-            let place = run.candidates.len() - 1;
-            if run.candidates[place].state == EntryState::Pending {
-                run.judge(place, accepted(speedup(place)).into());
-                let cents = 0.01 * place as f64;
-                run.spend.dollars = Dollars::new(cents).expect("an amount");
-            }
-        };
+        let end = judge_one_by_one(&mut run, |run, place| {
+            run.judge(place, accepted(speedup(place)).into());
+            let cents = 0.01 * place as f64;
+            run.spend.dollars = Dollars::new(cents).expect("an amount");
+        });
         let reason = match run.trials() {
             60 => StopReason::Trials,
             _ => StopReason::GainPerDollar,
@@ -438,16 +448,9 @@ fn a_run_ends_when_its_last_trials_brought_nothing_faster() {
         let mut run = Rehearsal::new(&task, Method::BestOf);
         run.budget.trials = 30;
         run.budget.trials_without_gain = limit;
-        let end = loop {
-            let (_, end) = run.act();
-            if let Some(end) = end {
-                break end;
-            }
-            let place = run.candidates.len() - 1;
-            if run.candidates[place].state == EntryState::Pending {
-                run.judge(place, outcome(place).into());
-            }
-        };
+        let end = judge_one_by_one(&mut run, |run, place| {
+            run.judge(place, outcome(place).into())
+        });
         let reason = match limit {
             None => StopReason::Trials,
             Some(_) => StopReason::TrialsWithoutGain,
