@@ -449,7 +449,7 @@ fn a_run_ends_when_its_last_trials_brought_nothing_faster() {
         run.budget.trials = 30;
         run.budget.trials_without_gain = limit;
         let end = judge_one_by_one(&mut run, |run, place| {
-            run.judge(place, outcome(place).into())
+            run.judge(place, outcome(place).into());
         });
         let reason = match limit {
             None => StopReason::Trials,
