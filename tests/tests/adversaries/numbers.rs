@@ -138,18 +138,21 @@ fn b52_rows_that_ordinary_values_do_not_make() {
             // The ties that a search draws depend on the version of the task.
             request.stage = EvaluationStage::Confirmation;
         }
-        let verdict = bench().evaluate(&request).verdict;
-        let kind = verdict.kind();
-        assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
-        if file == "b52-maximum-from-a-number.cu" {
-            // Which of them finds it first depends on the version of the task.
-            let found_by = ["shifted inputs", "large inputs"];
-            let text = verdict.to_string();
-            assert!(
-                found_by.iter().any(|values| text.contains(values)),
-                "{text}"
-            );
+        // Large values find a low maximum too, with some keys and versions of the task before the shifted ones.
+        let keys = if file == "b52-maximum-from-a-number.cu" {
+            8
+        } else {
+            1
+        };
+        let mut by_shifted = false;
+        for key in 0..keys {
+            request.key = Key(Digest::of(&format!("search {key}")));
+            let verdict = bench().evaluate(&request).verdict;
+            let kind = verdict.kind();
+            assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
+            by_shifted |= verdict.to_string().contains("shifted");
         }
+        assert!(by_shifted || keys == 1, "{file}");
     }
 }
 

@@ -182,7 +182,7 @@ pub struct BudgetRequest {
     pub floor_percent: Option<u32>,
     /// The least gain that another dollar is expected to bring, percent; 0 to go on however small it is.
     pub gain_per_dollar: Option<u32>,
-    /// Trials in a row that may raise the best speedup no more before the run ends; 0 to go on after any number.
+    /// Number of trials in a row that bring nothing faster, after which the run ends; 0 to go on after any number.
     pub trials_without_gain: Option<u32>,
 }
 

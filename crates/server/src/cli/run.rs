@@ -100,7 +100,7 @@ pub struct RunArgs {
     /// least in which the device can do the work. By default it goes on.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub floor_percent: Option<u32>,
-    /// Trials in a row that may raise the best speedup no more before the run ends. By default it goes on.
+    /// Number of trials in a row that bring nothing faster, after which the run ends. By default it goes on.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub trials_without_gain: Option<u32>,
     /// Options of the methods that ask models.

@@ -167,7 +167,7 @@ pub struct Limits {
     /// Least gain that models are expected to bring, percent per dollar. 0 to go on however small it is.
     #[arg(long, value_name = "PERCENT", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub gain_per_dollar: Option<u32>,
-    /// Trials in a row that may raise the best speedup no more before the run ends. 0 to go on after any number.
+    /// Number of trials in a row that bring nothing faster, after which the run ends. 0 to go on after any number.
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<u32>)]
     pub trials_without_gain: Option<u32>,
 }

@@ -1538,7 +1538,7 @@ export interface components {
             trials: number | null;
             /**
              * Format: int32
-             * @description Trials in a row that may raise the best speedup no more before the run ends; 0 to go on after any number.
+             * @description Number of trials in a row that bring nothing faster, after which the run ends; 0 to go on after any number.
              * @default null
              */
             trials_without_gain: number | null;
