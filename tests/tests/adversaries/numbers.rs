@@ -150,7 +150,10 @@ fn b52_rows_that_ordinary_values_do_not_make() {
             let verdict = bench().evaluate(&request).verdict;
             let kind = verdict.kind();
             assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
-            by_shifted |= verdict.to_string().contains("shifted");
+            by_shifted = verdict.to_string().contains("shifted");
+            if by_shifted {
+                break;
+            }
         }
         assert!(by_shifted || keys == 1, "{file}");
     }
