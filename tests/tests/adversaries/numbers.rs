@@ -146,7 +146,7 @@ fn b52_rows_that_ordinary_values_do_not_make() {
         };
         let mut by_shifted = false;
         for key in 0..keys {
-            request.key = Key(Digest::of(&format!("search {key}")));
+            request.key = Key(Digest::of(format!("search {key}")));
             let verdict = bench().evaluate(&request).verdict;
             let kind = verdict.kind();
             assert_eq!(kind, VerdictKind::IncorrectOutput, "{file}: {verdict}");
