@@ -84,8 +84,6 @@ pub struct MemoryFacts {
     pub l1_bytes: u64,
     /// Bytes per core clock that one first level cache delivers.
     pub l1_bytes_per_clock: f64,
-    /// Share of the sectors beyond the perfectly packed ones that the first level cache catches.
-    pub l1_spatial_hit: f64,
     /// Bandwidth between host and device in 10^9 bytes per second.
     pub host_gigabytes_per_second: f64,
 }

@@ -3,6 +3,7 @@
 pub(crate) mod access;
 mod arithmetic;
 pub(crate) mod block;
+mod block_reads;
 mod block_work;
 mod chosen_blocks;
 mod contention;

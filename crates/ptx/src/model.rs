@@ -99,11 +99,17 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache
     let blocks = shape.blocks();
     let busiest_blocks = (blocks / multiprocessors).ceil();
     let warps = f64::from(shape.footprint.threads.div_ceil(32).max(1));
+    // The first level cache shares its memory with shared memory.
+    let at_once = busiest_blocks.clamp(1.0, resident);
+    let shared = u64::from(shape.footprint.shared_bytes)
+        + u64::from(device.limits.shared_reserved_per_block);
+    let l1_bytes = (device.memory.l1_bytes as f64 / at_once - shared as f64).max(0.0);
     let placement = terms::Placement {
         active: blocks.min(multiprocessors),
         busiest_share: busiest_blocks / blocks,
         busiest_warps: busiest_blocks.min(resident) * warps,
         rounds: (blocks / (multiprocessors * resident)).ceil(),
+        l1_sectors_per_block: l1_bytes / 32.0,
     };
 
     let launch_microseconds = device.launch.microseconds;
@@ -129,7 +135,7 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache
         bottleneck,
         share: bound / microseconds,
         terms,
-        traffic: terms::traffic(counters, spilled, device, cache),
+        traffic: terms::traffic(counters, spilled, placement, device, cache),
         achieved_occupancy: blocks / (placement.active * placement.rounds) * warps
             / f64::from(device.limits.warps_per_multiprocessor),
         occupancy,

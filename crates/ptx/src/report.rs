@@ -225,6 +225,12 @@ pub struct Counters {
     /// seeded schedule. If only a sample of the blocks ran, all but the last are those of its runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub working_sets: Vec<WorkingSet>,
+    /// Sectors that were read past the L1 cache: by atomics, ordered loads, `ld.global.cg` and `cp.async.cg`.
+    #[serde(default)]
+    pub sectors_read_past_l1: u64,
+    /// The mean of what single blocks read through the L1 cache, from about 64 of them; none if they read nothing.
+    #[serde(default)]
+    pub block_reads: Option<BlockReads>,
     /// The maximum of any block for each kind of work. The maxima may be of different blocks.
     #[serde(default)]
     pub heaviest_block: BlockWork,
@@ -259,6 +265,29 @@ pub struct WorkingSet {
     pub waves: u64,
     /// The mean of all stretches of this length. In large buffers one sector in 17 is observed.
     pub sectors: u64,
+}
+
+/// What a block reads through the L1 cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BlockReads {
+    /// Sectors (32 bytes) that its accesses read, repeated ones included.
+    pub sectors: f64,
+    /// Distinct ones among them.
+    pub distinct_sectors: f64,
+    /// The time it takes: its critical path in cycles.
+    pub cycles: f64,
+    /// The sectors that it reads in stretches of its time. Each is twice as long as the one before, and the last is longer
+    /// than any block.
+    pub working_sets: Vec<ReadSet>,
+}
+
+/// The distinct sectors (32 bytes) that a block reads in a stretch of its time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct ReadSet {
+    /// Length of the stretch in cycles.
+    pub cycles: u64,
+    /// The mean of all stretches of this length.
+    pub sectors: f64,
 }
 
 /// Work of one block on the units that the blocks of a multiprocessor share.

@@ -108,6 +108,12 @@ impl MemoryOp {
     pub(crate) fn bytes(&self) -> u32 {
         self.element * self.count
     }
+
+    /// Reports whether a load may be served by the L1 cache: not if other blocks' writes have to be seen.
+    #[inline(always)]
+    pub(crate) fn is_cached(&self) -> bool {
+        !(self.past_cache || (self.ordered && self.reach == Reach::Device))
+    }
 }
 
 /// An access whose addresses have the same shape as those of a later one.
@@ -146,6 +152,8 @@ pub(crate) struct CopyOp {
     pub(crate) source_bytes: SlotRef,
     /// Predicate that makes the copy write zeros.
     pub(crate) ignore: SlotRef,
+    /// Through the L1 cache (`.ca`), not past it (`.cg`).
+    pub(crate) cached: bool,
     /// The part of shared memory that the copy may write.
     pub(crate) target: SharedRange,
 }

@@ -455,8 +455,8 @@ impl Lowering<'_> {
             return Ok(());
         }
         let whole_lines = modifiers.take("cg");
-        let any = modifiers.take("ca");
-        if whole_lines == any {
+        let cached = modifiers.take("ca");
+        if whole_lines == cached {
             return Err(UnsupportedForm);
         }
         while modifiers
@@ -473,7 +473,7 @@ impl Lowering<'_> {
             return Err(UnsupportedForm);
         };
         let bytes = *bytes as u32;
-        if !(bytes == 16 || (any && (bytes == 4 || bytes == 8))) {
+        if !(bytes == 16 || (cached && (bytes == 4 || bytes == 8))) {
             return Err(UnsupportedForm);
         }
         let (shared, shared_offset) = self.memory_operand(shared)?;
@@ -497,6 +497,7 @@ impl Lowering<'_> {
                 shared_offset,
                 global_offset,
                 bytes,
+                cached,
             },
         );
         Ok(())

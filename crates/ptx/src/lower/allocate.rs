@@ -347,6 +347,7 @@ fn table_entry(
             shared_offset,
             global_offset,
             bytes,
+            cached,
         } => push(
             &mut program.copies,
             CopyOp {
@@ -355,6 +356,7 @@ fn table_entry(
                 global: s(1),
                 global_offset: *global_offset,
                 bytes: *bytes,
+                cached: *cached,
                 source_bytes: s(2),
                 ignore: s(3),
                 target: SharedRange::WHOLE,

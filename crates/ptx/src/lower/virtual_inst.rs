@@ -27,6 +27,7 @@ pub(crate) enum Detail {
         shared_offset: i64,
         global_offset: i64,
         bytes: u32,
+        cached: bool,
     },
     /// d: value, predicate; s: a, b, c, mask.
     Warp {

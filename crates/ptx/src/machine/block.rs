@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use super::block_reads::BlockReads;
 use super::pattern::Shape;
 use crate::report::BlockWork;
 use crate::sync::{BlockOrder, Clock, Shadow};
@@ -68,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) printed: String,
     /// The work that it has executed so far.
     pub(crate) work: BlockWork,
+    /// The sectors that it has read so far through the L1 cache.
+    pub(crate) reads: BlockReads,
     /// Its vector clock among the blocks of the launch.
     pub(crate) order: BlockOrder,
 }

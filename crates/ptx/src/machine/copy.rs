@@ -3,13 +3,13 @@
 
 use super::access::{
     AccessKind, Reads, Request, address_poison, addresses, lanes, out_of_bounds, outside_access,
-    outside_global, reads_beside_others,
+    outside_global, reads_beside_others, record_reads,
 };
 use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::traffic::MemoryPath;
 use super::warp::{PendingCopy, Warp};
-use crate::code::SlotRef;
+use crate::code::{CopyOp, SlotRef};
 use crate::memory::window;
 use crate::report::FindingKind;
 use crate::sync::Accessor;
@@ -49,7 +49,7 @@ pub(crate) fn issue(
     let reading = lanes(mask)
         .filter(|lane| wanted(warp, *lane) > 0)
         .fold(0, |reading, lane| reading | 1 << lane);
-    cost(exec, x, (mask, reading), pc, &from, &to);
+    cost(exec, block, warp, x, (mask, reading), pc, &from, &to);
     for lane in lanes(mask) {
         let bytes = u64::from(op.bytes);
         let (target, source) = (to[lane], from[lane]);
@@ -133,6 +133,8 @@ pub(crate) fn issue(
 /// Counts the traffic of both sides: global reads of the lanes that read, and writes to shared memory.
 fn cost(
     exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
     x: usize,
     (mask, reading): (u32, u32),
     pc: u32,
@@ -140,7 +142,7 @@ fn cost(
     to: &[u64; 32],
 ) {
     let program = exec.launch.program;
-    let bytes = program.copies[x].bytes;
+    let CopyOp { bytes, cached, .. } = program.copies[x];
     let base = program.memory.len();
     let moved = &mut exec.moved[pc as usize];
     if reading != 0 {
@@ -148,6 +150,9 @@ fn cost(
         let first = global.observe(reading, from, bytes);
         global.update_cost(first, bytes, MemoryPath::Global);
         moved.add(&global.moved);
+        if cached {
+            record_reads(block, warp, global, first, bytes);
+        }
     }
     let shared = &mut exec.patterns[base + 2 * x + 1];
     let first = shared.observe(mask, to, bytes);

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
+use super::block_reads::ReadsOfBlocks;
 use super::block_work::BlocksByTraffic;
 use super::contention::Contention;
 use super::counts::Issued;
@@ -101,6 +102,17 @@ fn instruction(
     tally
 }
 
+/// Reports whether an instruction reads device memory past the L1 cache.
+fn is_past_l1(launch: &Launch<'_>, pc: usize) -> bool {
+    let inst = launch.program.code[pc];
+    match inst.op {
+        Op::Atomic => true,
+        Op::AsyncCopy => !launch.program.copies[inst.x as usize].cached,
+        Op::Load => !launch.program.memory[inst.x as usize].is_cached(),
+        _ => false,
+    }
+}
+
 /// The factor from the sampled blocks to the whole grid: that of their numbers, or that of their work where they
 /// differ.
 #[derive(Debug, Clone, Copy)]
@@ -191,6 +203,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     let mut lines: BTreeMap<(Option<u32>, u32), Tally> = BTreeMap::new();
     let issued: Vec<Vec<Issued>> = parts.iter().map(|part| part.counts.totals()).collect();
     let mut executed_at = Vec::new();
+    let mut sectors_read_past_l1 = 0;
     for pc in 0..launch.program.code.len() {
         if issued.iter().all(|part| part[pc].warps == 0) {
             continue;
@@ -198,6 +211,9 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         executed_at.push(scale.up(issued.iter().map(|part| part[pc].warps).sum()));
         let mut tally = instruction(launch, parts, &issued, pc);
         tally.combine(&Tally::default(), |count, _| scale.up(count));
+        if is_past_l1(launch, pc) {
+            sectors_read_past_l1 += tally.global.sectors_read;
+        }
         total.add(&tally);
         let origin = launch.program.origin[pc];
         let key = origin.place.map_or((None, origin.ptx_line), |place| {
@@ -248,6 +264,13 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         unique_sectors_read,
         unique_sectors_written,
         produced_sectors_read,
+        sectors_read_past_l1,
+        block_reads: parts
+            .iter()
+            .fold(ReadsOfBlocks::default(), |all, part| {
+                all.merge(&part.reads_of_blocks)
+            })
+            .mean(),
         working_sets: reuse.map(|reuse| reuse.working_sets).unwrap_or_default(),
         heaviest_block: heaviest_block(parts),
         heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),

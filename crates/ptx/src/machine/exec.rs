@@ -14,6 +14,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use super::access::load_groups::GroupState;
+use super::block_reads::ReadsOfBlocks;
 use super::block_work::BlocksByTraffic;
 use super::chosen_blocks::ChosenBlocks;
 use super::contention::Contention;
@@ -145,6 +146,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) multiprocessors: Vec<BlockWork>,
     /// The warp instructions of each finished block, where a sample is executed.
     pub(crate) work_of_blocks: Vec<(u64, u64)>,
+    /// What the finished blocks that are observed have read.
+    pub(crate) reads_of_blocks: ReadsOfBlocks,
     /// The blocks that have finished on this host thread.
     pub(crate) by_traffic: BlocksByTraffic,
     /// Instructions issued so far in the block, for `%clock`.
@@ -183,6 +186,7 @@ impl<'a> Exec<'a> {
             heaviest: BlockWork::default(),
             multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
             work_of_blocks: Vec::new(),
+            reads_of_blocks: ReadsOfBlocks::default(),
             by_traffic: BlocksByTraffic::default(),
             clock: 0,
             signals: Signals::default(),

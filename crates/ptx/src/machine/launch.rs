@@ -12,6 +12,7 @@ use stuck::{record_deadlock, record_exhausted_budget};
 
 use super::access::load_groups;
 use super::block::Shared;
+use super::block_reads::{BlockReads, is_observed};
 use super::block_work;
 use super::counters;
 use super::exec::{Exec, Launch};
@@ -85,6 +86,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         exited_after: Vec::new(),
         printed: String::new(),
         work: BlockWork::default(),
+        reads: BlockReads::default(),
         order: BlockOrder::default(),
     };
     let warps = launch.block.iter().product::<u32>().div_ceil(32);
@@ -119,6 +121,8 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.printed.clear();
     shared.order.clear();
     shared.progress = 0;
+    let executed = exec.launch.chosen.len();
+    shared.reads.begin(is_observed(index, executed));
     for warp in &mut block.warps {
         exec.start_warp(warp, shared);
     }
@@ -258,6 +262,7 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
         .unwrap_or(0);
     exec.cycles_max = exec.cycles_max.max(cycles);
     exec.cycles_sum += cycles;
+    exec.reads_of_blocks.add(&mut block.shared.reads, cycles);
     if !block.shared.printed.is_empty() && exec.printed_bytes < exec.launch.printed_limit {
         exec.printed_bytes += block.shared.printed.len();
         exec.printed.push((

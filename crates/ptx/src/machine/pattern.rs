@@ -239,10 +239,18 @@ impl Pattern {
     /// Marks the sectors that an access touches; its first active lane is at offset `from`.
     #[inline(always)]
     pub(crate) fn mark_sectors(&mut self, marks: SectorMarks<'_>, from: u64, bytes: u32) {
+        self.visit_sectors(from, bytes, |first, last| marks.mark_sectors(first, last));
+    }
+
+    /// Calls a function with the first and the last sector of each range that an access touches; its first active lane
+    /// is at offset `from`.
+    #[inline(always)]
+    pub(crate) fn visit_sectors(&mut self, from: u64, bytes: u32, mut visit: impl FnMut(u64, u64)) {
         let size = u64::from(bytes);
+        let mut visit_bytes = |bytes: u64| visit(from / 32, (from + bytes - 1) / 32);
         match self.shape {
-            Shape::Same => marks.mark_bytes(from, size),
-            Shape::Run => marks.mark_bytes(from, size * u64::from(self.mask.count_ones())),
+            Shape::Same => visit_bytes(size),
+            Shape::Run => visit_bytes(size * u64::from(self.mask.count_ones())),
             Shape::Other => {
                 let at = word_of(from).unwrap_or(WORDS);
                 if self.sectors_phase != from & 31 {
@@ -253,7 +261,7 @@ impl Pattern {
                 }
                 let sector = from / 32;
                 for (first, last) in &self.sectors[at] {
-                    marks.mark_sectors(
+                    visit(
                         sector.wrapping_add_signed(*first),
                         sector.wrapping_add_signed(*last),
                     );

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Cache;
 use crate::device::Device;
-use crate::report::{Classes, Counters, Tally, WorkingSet};
+use crate::report::{BlockReads, Classes, Counters, Tally, WorkingSet};
 
 /// Lanes of a warp (PTX ISA: `WARP_SZ`).
 const LANES: f64 = 32.0;
@@ -67,6 +67,8 @@ pub(super) struct Placement {
     pub busiest_warps: f64,
     /// Rounds of resident blocks.
     pub rounds: f64,
+    /// Sectors of the L1 cache that each resident block has.
+    pub l1_sectors_per_block: f64,
 }
 
 /// Warp accesses to local memory by the compiler's spills. The instructions between which it put them are unknown. Each
@@ -127,7 +129,7 @@ pub(super) fn bounds(
             + classes.atomic_shared
             + classes.async_copy
     };
-    let traffic = traffic(counters, spilled, device, cache);
+    let traffic = traffic(counters, spilled, placement, device, cache);
     let spilled_on_busiest = spilled * placement.busiest_share;
     let sectors = global_sectors(tally).max(1.0);
     let second_level_of_heaviest = traffic.l2_bytes * heaviest.sectors as f64 / sectors;
@@ -224,16 +226,21 @@ pub struct Traffic {
 /// Size of one shared memory wavefront in bytes: 32 banks of 4 bytes.
 const WAVEFRONT: f64 = 128.0;
 
-pub(super) fn traffic(counters: &Counters, spilled: f64, device: &Device, cache: Cache) -> Traffic {
+pub(super) fn traffic(
+    counters: &Counters,
+    spilled: f64,
+    placement: Placement,
+    device: &Device,
+    cache: Cache,
+) -> Traffic {
     let tally = &counters.total;
-    let memory = &device.memory;
     Traffic {
         shared_bytes: tally.shared.wavefronts as f64 * WAVEFRONT,
         l1_bytes: global_sectors(tally) * SECTOR
             + tally.local_bytes as f64
             + spilled * LANES * SPILLED_WORD,
-        l2_bytes: second_level_bytes(tally, memory.l1_spatial_hit),
-        dram_bytes: dram_bytes(counters, memory.l2_bytes as f64, cache),
+        l2_bytes: second_level_bytes(counters, placement.l1_sectors_per_block),
+        dram_bytes: dram_bytes(counters, device.memory.l2_bytes as f64, cache),
     }
 }
 
@@ -268,15 +275,26 @@ fn global_sectors(tally: &Tally) -> f64 {
     (tally.global.sectors_read + tally.global.sectors_written) as f64
 }
 
-/// Bytes that reach the second level: writes go through; of the reads, the first level cache catches a share of the
-/// sectors beyond the perfectly packed ones, because strided walks come back to them.
-fn second_level_bytes(tally: &Tally, spatial_hit: f64) -> f64 {
-    let global = &tally.global;
-    let packed = global.sectors_read_ideal.min(global.sectors_read) as f64;
-    let scattered = global.sectors_read as f64 - packed;
-    let reads = packed + scattered * (1.0 - spatial_hit);
+/// Bytes that reach the second level: writes, reads past the first level cache, and the other reads that miss it. The
+/// mean block, which has `l1_sectors` sectors of that cache, tells which part of them do.
+fn second_level_bytes(counters: &Counters, l1_sectors: f64) -> f64 {
+    let tally = &counters.total;
+    let past = counters.sectors_read_past_l1.min(tally.global.sectors_read) as f64;
+    let missed = counters.block_reads.as_ref().map_or(1.0, |reads| {
+        missed_by_block(reads, l1_sectors) / reads.sectors
+    });
+    let reads = past + (tally.global.sectors_read as f64 - past) * missed;
     let atomics = tally.classes.atomic_global as f64 * (ATOMIC_PASSES - 1.0);
-    (reads + global.sectors_written as f64 + atomics) * SECTOR
+    (reads + tally.global.sectors_written as f64 + atomics) * SECTOR
+}
+
+/// Sectors that the reads of a block miss in its share of the first level cache: each at its first read, and again if it
+/// was evicted before its next one.
+fn missed_by_block(reads: &BlockReads, l1_sectors: f64) -> f64 {
+    let sets = reads.working_sets.iter();
+    let sets = sets.map(|set| (set.cycles as f64, set.sectors));
+    let missed = growth(sets, l1_sectors).unwrap_or(0.0) * reads.cycles;
+    missed.clamp(reads.distinct_sectors, reads.sectors)
 }
 
 /// Bytes that reach DRAM. Every distinct sector read comes from there once, but for the share that a warm cache holds
@@ -298,26 +316,31 @@ fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     ((read - left) * fetched + (left + written) * lost + again) * SECTOR
 }
 
-/// Sectors that a cache of `capacity` sectors has evicted when they are used again, each time counted.
-///
-/// A cache that evicts what was not used for the longest time holds what the latest waves touched. Where it is full,
-/// each further wave misses as many sectors as their working set grows by (Xiang, Ding, Luo, Bao: HOTL, a
-/// higher order theory of locality, ASPLOS 2013). A wave whose own working set exceeds the cache fetches each of its
-/// sectors once, because its blocks run at the same time.
+/// Sectors that a cache of `capacity` sectors has evicted when they are used again, each time counted. A wave whose own
+/// working set exceeds the cache fetches each of its sectors once, because its blocks run at the same time.
 fn fetched_again(working_sets: &[WorkingSet], capacity: f64) -> f64 {
-    let Some(all) = working_sets.last() else {
-        return 0.0;
-    };
-    let full = working_sets.partition_point(|set| set.sectors as f64 <= capacity);
-    let Some(longer) = working_sets.get(full) else {
-        return 0.0;
-    };
-    let (waves, sectors) = match full.checked_sub(1) {
-        Some(at) => (working_sets[at].waves, working_sets[at].sectors),
-        None => (0, 0),
-    };
-    let missed = (longer.sectors - sectors) as f64 / (longer.waves - waves) as f64;
-    (missed * all.waves as f64 - all.sectors as f64).max(0.0)
+    let sets = working_sets.iter();
+    let sets = sets.map(|set| (set.waves as f64, set.sectors as f64));
+    match (growth(sets, capacity), working_sets.last()) {
+        (Some(missed), Some(all)) => (missed * all.waves as f64 - all.sectors as f64).max(0.0),
+        _ => 0.0,
+    }
+}
+
+/// The sectors that a cache of `capacity` sectors misses in each unit of the working sets' lengths, given as length and
+/// sectors; none if the longest fits.
+///
+/// A cache that evicts what was not used for the longest time holds what was used last. Where it is full, it misses as
+/// many sectors as the working set grows by (Xiang, Ding, Luo, Bao: HOTL, a higher order theory of locality, ASPLOS
+/// 2013).
+fn growth(mut sets: impl Iterator<Item = (f64, f64)>, capacity: f64) -> Option<f64> {
+    let mut full = (0.0, 0.0);
+    let longer = sets.find(|set| {
+        let fits = set.1 <= capacity;
+        full = if fits { *set } else { full };
+        !fits
+    })?;
+    Some((longer.1 - full.1) / (longer.0 - full.0))
 }
 
 /// The share of `bytes` that does not fit into the cache.

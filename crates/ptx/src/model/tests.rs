@@ -1,7 +1,9 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::report::{Classes, GlobalTraffic, SharedTraffic, Tally, WorkingSet};
+use crate::report::{
+    BlockReads, Classes, GlobalTraffic, ReadSet, SharedTraffic, Tally, WorkingSet,
+};
 
 fn l4() -> Device {
     Device::embedded("l4").expect("embedded")
@@ -349,9 +351,44 @@ fn bytes_of_each_level_are_those_of_the_counters() {
     let traffic = modelled(&counters, shape(58, 256), &l4(), Cache::Cold).traffic;
     assert_eq!(traffic.shared_bytes, 7.0 * 128.0);
     assert_eq!(traffic.l1_bytes, 3500.0 * 32.0 + 640.0);
-    // A quarter of the 2000 sectors beyond the packed ones misses the first level cache.
-    assert_eq!(traffic.l2_bytes, (1000.0 + 500.0 + 500.0) * 32.0);
+    assert_eq!(traffic.l2_bytes, 3500.0 * 32.0);
     assert_eq!(traffic.dram_bytes, 1000.0 * 32.0);
+}
+
+#[test]
+fn a_block_finds_in_its_part_of_the_l1_cache_what_it_read_last() {
+    // A block reads four times what is as large as these parts of the L1 cache, always a quarter of it in a 16th of its
+    // time; then so much once, and past the cache. Registers allow four blocks at a time.
+    let missed = |part: f64, blocks: u32, shared_bytes: u32| {
+        let l1 = l4().memory.l1_bytes as f64 / 32.0;
+        let mut shape = shape(blocks, 256);
+        shape.footprint.shared_bytes = shared_bytes;
+        let mut counters = streaming(50_000);
+        counters.sectors_read_past_l1 = 10_000;
+        counters.block_reads = Some(BlockReads {
+            sectors: 4.0 * part * l1,
+            distinct_sectors: part * l1,
+            cycles: 1600.0,
+            working_sets: [(100, 0.25), (200, 0.5), (400, 1.0), (800, 1.0), (1600, 1.0)]
+                .map(|(cycles, of_part)| ReadSet {
+                    cycles,
+                    sectors: of_part * part * l1,
+                })
+                .to_vec(),
+        });
+        let time = modelled(&counters, shape, &l4(), Cache::Cold);
+        (time.traffic.l2_bytes / 32.0 - 10_000.0) / 40_000.0
+    };
+    // Alone on its multiprocessor, less what the driver keeps as shared memory.
+    assert_eq!(missed(0.9, 58, 0), 0.25);
+    assert_eq!(missed(1.1, 58, 0), 1.0);
+    // A quarter for each of four blocks; two if there are no more, or if shared memory allows no more.
+    assert_eq!(missed(0.2, 5800, 0), 0.25);
+    assert_eq!(missed(0.3, 5800, 0), 1.0);
+    assert_eq!(missed(0.3, 116, 0), 0.25);
+    // Shared memory takes three eighths of each half.
+    assert_eq!(missed(0.1, 5800, 48 << 10), 0.25);
+    assert_eq!(missed(0.2, 5800, 48 << 10), 1.0);
 }
 
 #[test]

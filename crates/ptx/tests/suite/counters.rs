@@ -464,6 +464,43 @@ fn waves_tell_which_sectors_later_blocks_touch_again() {
 }
 
 #[test]
+fn a_block_tells_when_it_reads_what_through_the_l1_cache() {
+    // Two warps read 256 bytes of their block's own, eight times with 1000 cycles between; then each reads four sectors
+    // past the cache.
+    let text = kernel(
+        "mov.u32 %r2, %ctaid.x;\nshl.b32 %r3, %r2, 6;\nadd.u32 %r4, %r3, %r1;\nmul.wide.u32 %rd4, %r4, 4;\n\
+         add.u64 %rd5, %rd1, %rd4;\nmov.u32 %r6, 0;\nLOOP:\nld.global.u32 %r5, [%rd5];\nbar.sync 0;\n\
+         nanosleep.u32 1000;\nadd.u32 %r6, %r6, 1;\nsetp.lt.u32 %p1, %r6, 8;\n@%p1 bra LOOP;\n\
+         ld.global.cg.u32 %r5, [%rd5];\nadd.u64 %rd6, %rd3, %rd4;\nst.global.u32 [%rd6], %r5;",
+    );
+    let run = |threads: usize| {
+        let mut device = Device::new(&text);
+        let zeros = vec![0u32; 64 * 96];
+        let args = ["a", "b", "out"].map(|name| Arg::Pointer(device.buffer(name, &zeros)));
+        let report = device.honest("k", [96, 1, 1], [64, 1, 1], &args, |config| {
+            config.threads = threads;
+            config.core_mhz = 1000;
+        });
+        report.counters
+    };
+    let counters = run(1);
+    assert_eq!(counters.sectors_read_past_l1, 96 * 8);
+    assert_eq!(counters.block_reads, run(3).block_reads);
+    let reads = counters.block_reads.expect("blocks read");
+    assert_eq!((reads.sectors, reads.distinct_sectors), (64.0, 8.0));
+    assert_eq!(reads.cycles, counters.critical_path_mean);
+    // In 512 cycles a block reads all of it, or nothing; in 4096, about half its time, it reads all of it.
+    let set = |cycles: u64| {
+        let mut sets = reads.working_sets.iter();
+        sets.find(|set| set.cycles == cycles).expect("told").sectors
+    };
+    let stretches = |cycles: f64| reads.cycles / cycles;
+    assert_eq!(set(512), 64.0 / stretches(512.0));
+    assert!((7.0..=10.0).contains(&set(4096)), "{reads:?}");
+    assert_eq!(reads.working_sets.last().expect("told").sectors, 8.0);
+}
+
+#[test]
 fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
     // Every block does the same, so that any sample must give the counts of the whole grid.
     let text = kernel(

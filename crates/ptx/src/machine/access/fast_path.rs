@@ -8,7 +8,7 @@ use super::super::exec::{Exec, Track};
 use super::super::pattern::{Chunk, Pattern, Shape};
 use super::super::traffic::MemoryPath;
 use super::super::warp::{FULL, Warp};
-use super::global::global_path;
+use super::global::{global_path, record_reads};
 use super::{AccessKind, Words, collect, deliver, load_groups, read_element, write_element};
 use crate::code::{File, MemSpace, MemoryOp};
 use crate::simd::VectorOps;
@@ -41,7 +41,9 @@ pub(crate) fn access<F: VectorOps>(
         return false;
     }
     match (op.space, access_kind) {
-        (MemSpace::Global | MemSpace::Const, AccessKind::Load) => load_global::<F>(exec, warp, at),
+        (MemSpace::Global | MemSpace::Const, AccessKind::Load) => {
+            load_global::<F>(exec, block, warp, at)
+        }
         (MemSpace::Global, AccessKind::Store) => store_global::<F>(exec, warp, at),
         (MemSpace::Shared, AccessKind::Load) => load_shared::<F>(exec, block, warp, at),
         (MemSpace::Shared, AccessKind::Store) => store_shared::<F>(exec, block, warp, at),
@@ -109,7 +111,12 @@ fn in_buffer(track: &Track, pattern: &Pattern, first: u64, bytes: u32) -> Option
 }
 
 #[inline(always)]
-fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSite) -> bool {
+fn load_global<F: VectorOps>(
+    exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &mut Warp,
+    at: AccessSite,
+) -> bool {
     let launch = exec.launch;
     let op = &launch.program.memory[at.x];
     // 32-bit addresses could wrap around inside a buffer.
@@ -135,6 +142,9 @@ fn load_global<F: VectorOps>(exec: &mut Exec<'_>, warp: &mut Warp, at: AccessSit
     exec.moved[at.pc as usize].add(&pattern.moved);
     warp.cycles += pattern.moved.wavefronts;
     pattern.mark_sectors(track.read_marks(exec.wave), from, op.bytes());
+    if op.is_cached() {
+        record_reads(block, warp, pattern, first, op.bytes());
+    }
     load::<F, _>(warp, track.allocation.words(), op, from, pattern);
     true
 }

@@ -2,7 +2,7 @@
 
 use super::super::block::Shared;
 use super::super::exec::{Exec, Fatal, Track};
-use super::super::pattern::Shape;
+use super::super::pattern::{Pattern, Shape};
 use super::super::poison::poisoned_bytes;
 use super::super::traffic::MemoryPath;
 use super::super::warp::Warp;
@@ -71,6 +71,9 @@ pub(super) fn access(
         pattern.mark_sectors(touched, from, bytes);
     }
     if request.access_kind == AccessKind::Load {
+        if op.is_cached() {
+            record_reads(block, warp, pattern, first, bytes);
+        }
         if op.read_only_path {
             global_block_races::reads_apart(exec, block, warp, request, track, &offsets);
         }
@@ -132,6 +135,22 @@ pub(super) fn access(
     }
     atomic_poison(exec, block, warp, request, bad);
     Ok(())
+}
+
+/// Records the sectors that each lane's read of `bytes` bytes takes through the L1 cache; `first` is the first active
+/// lane's address.
+#[inline(always)]
+pub(in crate::machine) fn record_reads(
+    block: &mut Shared,
+    warp: &Warp,
+    pattern: &mut Pattern,
+    first: u64,
+    bytes: u32,
+) {
+    if block.reads.observed {
+        let reads = &mut block.reads;
+        pattern.visit_sectors(first, bytes, |from, to| reads.record(from, to, warp.cycles));
+    }
 }
 
 /// Merges the vector clocks that other threads published at the addresses that an ordered access reads. Blocks are ordered

@@ -14,7 +14,7 @@ use super::global_warp_races;
 use super::strength::{self, Pair, pair};
 use super::{AccessKind, Offsets, Request, holds_stored_values, lanes};
 use crate::check::{buffer_name, position_text};
-use crate::code::{Op, Reach};
+use crate::code::Op;
 use crate::report::{FindingKind, Party};
 use crate::sync::Mark;
 
@@ -84,7 +84,7 @@ impl Reads {
             pc: request.pc,
             mask: request.mask,
             bytes: op.bytes(),
-            cached: !(op.past_cache || (op.ordered && op.reach == Reach::Device)),
+            cached: op.is_cached(),
             polls: op.ordered && !op.reads_data,
         }
     }
