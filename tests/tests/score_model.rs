@@ -147,7 +147,7 @@ fn the_sessions_of_a_list_are_scored_in_one_table() -> Result<()> {
         arguments = [\"f32*262144\", \"f32*4194304\"]\n";
     let sessions = format!(
         "{session}name = \"near\"\nseen = \"its times are invented\"\n\
-         {session}name = \"half\"\ndevice = \"a100\"\nwork_divided_by = 2\n"
+         {session}name = \"half\"\ndevice = \"a100\"\nparts = 2\ntwo_parts = {{ arguments = [\"f32*262144\", \"f32*4194304\"] }}\n"
     );
     std::fs::write(&list, sessions)?;
     let sources = path("sources");
@@ -187,7 +187,7 @@ fn the_sessions_of_a_list_are_scored_in_one_table() -> Result<()> {
     ensure!(finished.status.code() == Some(0), "{}", finished.stderr);
     for part in [
         "half, measured on",
-        "a modelled launch does 1/2 of it",
+        "launches with 1 and 2 of its 2 equal parts",
         "held out",
         "5 of 6",
     ] {

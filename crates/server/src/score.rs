@@ -9,6 +9,7 @@
 
 pub mod cache;
 pub mod kernel;
+pub mod parts;
 pub mod sessions;
 pub mod table;
 
@@ -59,8 +60,8 @@ pub struct Score {
     pub measured_on: String,
     /// The device that was modelled.
     pub modelled_as: String,
-    /// How many times the work of a modelled launch was measured.
-    pub work_divided_by: u32,
+    /// Equal parts of the measured work, of which a modelled launch does one and another one two.
+    pub parts: u32,
     /// The reason why the model had seen the session before its first score; none if it was held out.
     pub seen: Option<String>,
     /// Configurations of the cache without a time: those that failed when they were tuned.
@@ -83,7 +84,7 @@ pub struct Agreement {
     /// Regret: the slow-down of the best of the model's first 1, 3 and 10 choices against the best
     /// of all, as a fraction.
     pub regret: BTreeMap<usize, f64>,
-    /// The lowest, middle and highest ratio of modelled to measured time, both for the work that was measured.
+    /// The lowest, middle and highest ratio of modelled to measured time.
     pub ratio: [f64; 3],
 }
 
@@ -120,11 +121,10 @@ impl Score {
             .filter_map(|scored| Some((scored.measured_ms, scored.modelled.as_ref()?.us)))
     }
 
-    /// The ratios of modelled to measured time, both for the work that was measured.
+    /// The ratios of modelled to measured time.
     fn ratios(&self) -> impl Iterator<Item = f64> {
-        let work = f64::from(self.work_divided_by);
         self.both()
-            .map(move |(measured_ms, us)| us * work / (measured_ms * 1e3))
+            .map(|(measured_ms, us)| us / (measured_ms * 1e3))
     }
 
     /// The account for a person.
@@ -144,11 +144,11 @@ impl Score {
                 self.unmeasured
             ),
         );
-        if self.work_divided_by > 1 {
-            let parts = self.work_divided_by;
+        if self.parts > 1 {
+            let parts = self.parts;
             line(
                 "work",
-                format!("a modelled launch does 1/{parts} of it; its time counts {parts} times"),
+                format!("modelled from launches with 1 and 2 of its {parts} equal parts"),
             );
         }
         let refused = tally(
@@ -251,7 +251,7 @@ mod tests {
             kernel: name.to_owned(),
             measured_on: "a device".to_owned(),
             modelled_as: "its model".to_owned(),
-            work_divided_by: 1,
+            parts: 1,
             seen: None,
             unmeasured: 2,
             configurations,
@@ -301,15 +301,5 @@ mod tests {
         let score = session("made_up", vec![scored("1", 1.0, Ok(1600.0))]);
         assert_eq!(score.agreement, None);
         assert!(score.text().contains("none: fewer than two"));
-    }
-
-    #[test]
-    fn the_times_of_a_part_of_the_work_stand_for_all_of_it() {
-        let configurations = vec![scored("1", 8.0, Ok(1000.0)), scored("2", 16.0, Ok(1000.0))];
-        let mut part = session("made_up", configurations);
-        part.work_divided_by = 8;
-        part.compare();
-        assert_eq!(part.agreement.as_ref().unwrap().ratio, [0.5, 0.5, 1.0]);
-        assert!(part.text().contains("does 1/8 of it"), "{}", part.text());
     }
 }

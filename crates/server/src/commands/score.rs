@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use domain::plan::ResolvedLaunch;
+use domain::role::LaunchFacts;
 use worker::cancel::Cancellation;
 use worker::evaluate::{CompilationInputs, Evaluator, ModelError, Stop, Subject};
 use worker::host::{Host, Settings};
@@ -15,7 +16,8 @@ use super::serve;
 use crate::cli::ScoreModelArgs;
 use crate::outcome::{Ending, Failure, Outcome};
 use crate::score::cache::{Cache, Recorded};
-use crate::score::kernel::{self, Arguments, Geometry};
+use crate::score::kernel::{self, Argument, Arguments, Geometry};
+use crate::score::parts::{self, Bounds};
 use crate::score::sessions::Session;
 use crate::score::table::Table;
 use crate::score::{ModelledResult, Score, Scored};
@@ -100,7 +102,8 @@ fn sessions(args: &ScoreModelArgs) -> Result<Vec<Session>, Failure> {
         grid_div_y: args.grid_div_y.clone(),
         grid_div_z: args.grid_div_z.clone(),
         device: args.device.clone(),
-        work_divided_by: 1,
+        parts: 1,
+        two_parts: None,
         seen: None,
     }])
 }
@@ -109,10 +112,26 @@ fn sessions(args: &ScoreModelArgs) -> Result<Vec<Session>, Failure> {
 struct SessionFiles {
     session: Session,
     cache: Cache,
-    source: String,
-    arguments: Arguments,
+    /// The launch of a configuration; of work in parts that with one part and that with two.
+    launches: Vec<Inputs>,
     geometry: Geometry,
     device: String,
+}
+
+/// The inputs of a launch besides its configuration.
+struct Inputs {
+    source: String,
+    arguments: Arguments,
+}
+
+impl Inputs {
+    fn read(source: &Path, arguments: &[Argument], folder: &Path) -> Result<Self, Failure> {
+        Ok(Self {
+            source: read(source)?,
+            arguments: Arguments::read(arguments, folder)
+                .map_err(|reason| Failure::input(anyhow!("{reason}")))?,
+        })
+    }
 }
 
 impl SessionFiles {
@@ -127,10 +146,14 @@ impl SessionFiles {
                 "find the problem's extents: {shown} does not say; give them with --problem, or as `problem` of the session"
             )));
         }
+        let folder = &session.folder;
+        let mut launches = vec![Inputs::read(&session.source, &session.arguments, folder)?];
+        if let Some(two) = &session.two_parts {
+            let source = two.source.as_ref().unwrap_or(&session.source);
+            launches.push(Inputs::read(source, &two.arguments, folder)?);
+        }
         Ok(Self {
-            source: read(&session.source)?,
-            arguments: Arguments::read(&session.arguments, &session.folder)
-                .map_err(|reason| Failure::input(anyhow!("{reason}")))?,
+            launches,
             device: device(&session, &cache)?,
             geometry,
             cache,
@@ -194,6 +217,18 @@ struct ModelledSession<'a> {
     cancellation: &'a Cancellation,
 }
 
+/// Checks that the bounds of a launch give the time that the device models, by the rule that continues them.
+fn check_order(bounds: &Bounds, us: f64) -> Result<(), ConfigurationError> {
+    let own = parts::time(bounds);
+    if (own / us - 1.0).abs() < 0.01 {
+        return Ok(());
+    }
+    Err(ConfigurationError::Fault(Failure::infrastructure(anyhow!(
+        "continue the bounds of a launch: they give {own:.1} us where the device models {us:.1} us, so the device joins \
+         bounds to times by another rule than this command"
+    ))))
+}
+
 /// The reasons why a configuration has no modelled time.
 enum ConfigurationError {
     /// It cannot be built or launched on this device.
@@ -234,7 +269,7 @@ impl ModelledSession<'_> {
             kernel: cache.kernel.clone(),
             measured_on: cache.device.clone(),
             modelled_as: device.name.clone(),
-            work_divided_by: session.work_divided_by,
+            parts: session.parts,
             seen: session.seen.clone(),
             unmeasured: recorded.len() - timed.len(),
             configurations,
@@ -244,15 +279,47 @@ impl ModelledSession<'_> {
         Ok(score)
     }
 
-    /// Compiles a configuration and models its time.
+    /// Models the time of a configuration.
     fn model(&self, recorded: &Recorded) -> Result<ModelledResult, ConfigurationError> {
-        let refused = ConfigurationError::Refused;
         let SessionFiles {
-            geometry,
-            arguments,
-            cache,
-            source,
-            ..
+            launches, session, ..
+        } = self.files;
+        let first = self.launch(recorded, &launches[0])?;
+        let mut bounds = first.modelled_terms;
+        let time = first.modelled.ok_or_else(|| {
+            ConfigurationError::Refused("the device gave no modelled time".to_owned())
+        })?;
+        if let Some(two) = launches.get(1) {
+            check_order(&bounds, time.us)?;
+            let second = self.launch(recorded, two)?;
+            bounds = parts::continued(&bounds, &second.modelled_terms, session.parts);
+        }
+        let us = if launches.len() > 1 {
+            parts::time(&bounds)
+        } else {
+            time.us
+        };
+        let (bottleneck, bound) = parts::largest(&bounds).unwrap_or_default();
+        let count = |name: &str| first.counters.get(name).copied();
+        Ok(ModelledResult {
+            us,
+            bottleneck: bottleneck.to_owned(),
+            share: bound / us,
+            thread_instructions: count("thread_instructions").unwrap_or_default(),
+            sampling_error: count("sampling_error_permille").map(|error| error as f64 / 1000.0),
+        })
+    }
+
+    /// Compiles a configuration and executes one launch of it.
+    fn launch(
+        &self,
+        recorded: &Recorded,
+        inputs: &Inputs,
+    ) -> Result<LaunchFacts, ConfigurationError> {
+        let refused = ConfigurationError::Refused;
+        let Inputs { source, arguments } = inputs;
+        let SessionFiles {
+            geometry, cache, ..
         } = self.files;
         let (block, grid) = geometry.resolve(&recorded.values).map_err(refused)?;
         let named = (&geometry.block, block);
@@ -285,26 +352,13 @@ impl ModelledSession<'_> {
             values: arguments.values.clone(),
             blocks: self.blocks,
         };
-        let launch =
-            self.evaluator
-                .model(&subject, self.cancellation)
-                .map_err(|error| match error {
-                    ModelError::Launch(reason) => ConfigurationError::Refused(reason),
-                    ModelError::Fault(error) => {
-                        ConfigurationError::Fault(Failure::infrastructure(error))
-                    }
-                })?;
-        let count = |name: &str| launch.counters.get(name).copied();
-        let time = launch
-            .modelled
-            .as_ref()
-            .ok_or_else(|| refused("the device gave no modelled time".to_owned()))?;
-        Ok(ModelledResult {
-            us: time.us,
-            bottleneck: time.bottleneck.clone(),
-            share: time.share,
-            thread_instructions: count("thread_instructions").unwrap_or_default(),
-            sampling_error: count("sampling_error_permille").map(|error| error as f64 / 1000.0),
-        })
+        self.evaluator
+            .model(&subject, self.cancellation)
+            .map_err(|error| match error {
+                ModelError::Launch(reason) => ConfigurationError::Refused(reason),
+                ModelError::Fault(error) => {
+                    ConfigurationError::Fault(Failure::infrastructure(error))
+                }
+            })
     }
 }

@@ -35,11 +35,24 @@ pub struct Session {
     pub grid_div_z: Option<Vec<String>>,
     /// Device file to model; the one that the cache file names where none is given.
     pub device: Option<String>,
-    /// How many times the work of a modelled launch was measured. Above 1 where the whole work would take too long here.
+    /// Equal parts of the measured work, of which a modelled launch does one. Above 1 where all of them would take too
+    /// long here.
     #[serde(default = "one")]
-    pub work_divided_by: u32,
+    pub parts: u32,
+    /// The launch that does two of them.
+    pub two_parts: Option<TwoParts>,
     /// The reason why the model had seen the session before its first score. Without one the session is held out.
     pub seen: Option<String>,
+}
+
+/// The differences of the launch that does two parts of the work from the one that does one.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TwoParts {
+    /// Source of the kernel; the same where none is given.
+    pub source: Option<PathBuf>,
+    /// Arguments of the kernel, in order.
+    pub arguments: Vec<Argument>,
 }
 
 fn default_block() -> [String; 3] {
@@ -63,9 +76,11 @@ pub enum SessionsError {
     /// It is no TOML, or its fields are not those of sessions.
     #[error("read the list of sessions: {0}")]
     Malformed(String),
-    /// A session's work is divided by 0.
-    #[error("read the list of sessions: work_divided_by of {0} is 0; it must be at least 1")]
-    NoWork(String),
+    /// A session has parts without a launch that does two of them, or such a launch without parts.
+    #[error(
+        "read the list of sessions: parts of {0} must be at least 2 if it has two_parts, and 1 or absent if it has not"
+    )]
+    Parts(String),
     /// No session has the text that was asked for.
     #[error("find a session whose name or cache file contains {wanted}: the list has {known}")]
     None {
@@ -92,8 +107,12 @@ impl Session {
         let mut sessions = toml::from_str::<File>(text)
             .map_err(|error| SessionsError::Malformed(error.to_string().trim().to_owned()))?
             .session;
-        if let Some(session) = sessions.iter().find(|one| one.work_divided_by == 0) {
-            return Err(SessionsError::NoWork(session.title()));
+        let wrong = |session: &&Self| match session.two_parts {
+            Some(_) => session.parts < 2,
+            None => session.parts != 1,
+        };
+        if let Some(session) = sessions.iter().find(wrong) {
+            return Err(SessionsError::Parts(session.title()));
         }
         let known = sessions.iter().map(Self::title).collect::<Vec<_>>();
         sessions.retain(|session| {
@@ -109,6 +128,13 @@ impl Session {
         for session in &mut sessions {
             session.cache = list.join(&session.cache);
             session.source = sources.join(&session.source);
+            if let Some(source) = session
+                .two_parts
+                .as_mut()
+                .and_then(|two| two.source.as_mut())
+            {
+                *source = sources.join(&*source);
+            }
             sources.clone_into(&mut session.folder);
         }
         Ok(sessions)
@@ -145,7 +171,8 @@ cache = "sum-a4000.json"
 source = "sum.cu"
 arguments = ["f32*1024", "f32@values.txt", "i32=3"]
 grid_div_x = ["block_size_x", "tile"]
-work_divided_by = 4
+parts = 4
+two_parts = { source = "sum-2.cu", arguments = ["f32*2048", "f32@values.txt", "i32=6"] }
 
 [[session]]
 cache = "scan-a100.json"
@@ -171,7 +198,9 @@ seen = "its rates were guessed with it in view"
         assert_eq!(sum.cache, Path::new("list/sum-a4000.json"));
         assert_eq!(sum.source, Path::new("sources/sum.cu"));
         assert_eq!(sum.folder, Path::new("sources"));
-        assert_eq!((sum.work_divided_by, scan.work_divided_by), (4, 1));
+        assert_eq!((sum.parts, scan.parts), (4, 1));
+        let two = sum.two_parts.as_ref().unwrap();
+        assert_eq!(two.source.as_deref(), Some(Path::new("sources/sum-2.cu")));
         assert_eq!(sum.seen, None);
         assert!(scan.seen.is_some());
     }
@@ -203,7 +232,14 @@ seen = "its rates were guessed with it in view"
         let cases = [
             (LIST.replace("arguments", "args"), "args"),
             (LIST.replace("f32*1024", "f32"), "neither a buffer"),
-            (LIST.replace("by = 4", "by = 0"), "sum (sum-a4000.json)"),
+            (
+                LIST.replace("parts = 4", "parts = 1"),
+                "sum (sum-a4000.json)",
+            ),
+            (
+                LIST.replace("seen = ", "parts = 3\nseen = "),
+                "scan-a100.json",
+            ),
             (
                 LIST.replace("[\"threads\", \"y\", \"z\"]", "[\"threads\"]"),
                 "block",
