@@ -297,7 +297,7 @@ pub struct BlockWork {
     pub classes: Classes,
     /// Sectors of global memory (32 bytes) read and written; atomics count once.
     pub sectors: u64,
-    /// Wavefronts of shared memory.
+    /// Wavefronts through the banks of shared memory and of the L1 cache.
     pub wavefronts: u64,
     /// Bytes of the threads' stacks.
     pub local_bytes: u64,
@@ -404,6 +404,9 @@ pub struct GlobalTraffic {
     pub bytes_read: u64,
     /// Bytes written, summed.
     pub bytes_written: u64,
+    /// Wavefronts of loads through the data banks of the L1 cache.
+    #[serde(default)]
+    pub l1_wavefronts: u64,
 }
 
 /// Shared memory traffic.
@@ -443,6 +446,7 @@ sums! {
     Tally: warp_instructions, thread_instructions, local_bytes, tensor_macs, divergent_branches; classes, global, shared.
     Classes: fp32, fp16, fp64, integer, special, conversion, wide_conversion, moves, load_global, store_global, load_shared, store_shared,
         local, constant, constant_replays, atomic_global, atomic_shared, async_copy, tensor, warp, branch, barrier, other;.
-    GlobalTraffic: sectors_read, sectors_read_ideal, sectors_written, sectors_written_ideal, bytes_read, bytes_written;.
+    GlobalTraffic: sectors_read, sectors_read_ideal, sectors_written, sectors_written_ideal, bytes_read, bytes_written,
+        l1_wavefronts;.
     SharedTraffic: wavefronts, wavefronts_ideal, bank_conflicts, bytes_read, bytes_written;.
 }

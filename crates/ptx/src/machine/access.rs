@@ -16,7 +16,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 pub(crate) use fault::{out_of_bounds, outside_global};
-pub(super) use global::record_reads;
+pub(super) use global::{global_path, record_reads};
 pub(crate) use global_block_races::{Reads, reads as reads_beside_others};
 pub(crate) use shared::outside_access;
 pub(crate) use stack::copy_on_stack;

@@ -9,7 +9,7 @@ use super::contention::Contention;
 use super::counts::Issued;
 use super::exec::{Exec, Launch, Reuse};
 use super::expansion;
-use crate::code::{Class, Op};
+use crate::code::{Class, MemSpace, Op};
 use crate::report::{BlockWork, Classes, Counters, LineTally, Tally};
 use crate::tensor::TensorKind;
 
@@ -85,6 +85,8 @@ fn instruction(
         }
         if class == Class::Constant {
             tally.classes.constant_replays += moved.wavefronts;
+        } else if loads_global(launch, pc) {
+            tally.global.l1_wavefronts += moved.wavefronts;
         } else {
             tally.shared.wavefronts += moved.wavefronts;
             tally.shared.wavefronts_ideal += moved.wavefronts_ideal;
@@ -100,6 +102,18 @@ fn instruction(
         tally.shared.bytes_read = 0;
     }
     tally
+}
+
+/// Reports whether an instruction loads from device memory, and from nothing else.
+fn loads_global(launch: &Launch<'_>, pc: usize) -> bool {
+    let inst = launch.program.code[pc];
+    let operand = match inst.op {
+        Op::Load => inst.x,
+        Op::Tensor => launch.program.tensor[inst.x as usize].memory,
+        _ => return false,
+    };
+    let operand = launch.program.memory.get(operand as usize);
+    operand.is_some_and(|operand| operand.space == MemSpace::Global)
 }
 
 /// Reports whether an instruction reads device memory past the L1 cache.

@@ -8,7 +8,6 @@ use super::block::Shared;
 use super::exec::{Exec, Fatal};
 use super::pattern::Pattern;
 use super::tile;
-use super::traffic::MemoryPath;
 use super::warp::{FULL, Warp};
 use crate::code::{File, MemSpace, SlotRef, TensorOp};
 use crate::memory::window;
@@ -488,6 +487,7 @@ pub(crate) fn fragment(
         })
         .collect();
     let moved = exec.moved[pc as usize];
+    let observed = std::mem::take(&mut block.reads.observed);
     for number in 0..registers {
         let mut packed = [0u64; 32];
         let mut poisoned = 0;
@@ -543,7 +543,8 @@ pub(crate) fn fragment(
         }
     }
     exec.moved[pc as usize] = moved;
-    count_fragment(exec, op, &lists, bytes, access_kind, pc);
+    block.reads.observed = observed;
+    count_fragment(exec, block, warp, op, &lists, bytes, access_kind, pc);
     Ok(())
 }
 
@@ -551,6 +552,8 @@ pub(crate) fn fragment(
 /// its elements one by one. Through shared memory that makes as many passes as `ldmatrix` needs for the same rows.
 fn count_fragment(
     exec: &mut Exec<'_>,
+    block: &mut Shared,
+    warp: &Warp,
     op: &TensorOp,
     lists: &[[u64; 32]],
     bytes: u32,
@@ -570,7 +573,7 @@ fn count_fragment(
     let way = if shared {
         access_kind.shared_path()
     } else {
-        MemoryPath::Global
+        super::access::global_path(program.memory[first].space, access_kind)
     };
     let moved = &mut exec.moved[pc as usize];
     let mut index = 0;
@@ -584,6 +587,9 @@ fn count_fragment(
         let at = pattern.observe(FULL, &lists[index], piece);
         pattern.update_cost(at, piece, way);
         moved.add(&pattern.moved);
+        if !shared && access_kind == AccessKind::Load {
+            super::access::record_reads(block, warp, pattern, at, piece);
+        }
         index += together;
     }
 }

@@ -200,7 +200,9 @@ impl Pattern {
         // Sectors depend on the offset within a sector. Bank conflicts do not change when all addresses move by whole
         // words.
         let (phase, word) = match way {
-            MemoryPath::Global | MemoryPath::Constant => (first & 31, word_of(first)),
+            MemoryPath::Global | MemoryPath::GlobalLoad | MemoryPath::Constant => {
+                (first & 31, word_of(first))
+            }
             _ => (first & 3 | (way as u64) << 32, None),
         };
         if self.phase != phase {

@@ -17,6 +17,9 @@
 //!
 //! Atomics on one word are executed one after another, so every lane counts.
 //!
+//! Loads of device memory pass the same banks, which hold the lines of the L1 cache too (Nsight Compute counts both as
+//! `l1tex__data_pipe_lsu_wavefronts`). They are taken to follow the rule of loads from shared memory.
+//!
 //! The ideal is one wavefront per part; wavefronts beyond it are bank conflicts.
 
 use super::access::lanes;
@@ -26,6 +29,8 @@ use super::pattern::Shape;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MemoryPath {
     Global,
+    /// Loads of device memory: sectors, and passes through the data banks of the L1 cache.
+    GlobalLoad,
     /// Constants: sectors as in device memory, and passes of their cache beyond the first.
     Constant,
     SharedLoad,
@@ -41,7 +46,7 @@ pub(crate) struct Cost {
     pub(crate) sectors_ideal: u32,
     /// Distinct bytes.
     pub(crate) bytes: u32,
-    /// Shared memory wavefronts.
+    /// Wavefronts through the banks of shared memory or the L1 cache.
     pub(crate) wavefronts: u32,
     pub(crate) wavefronts_ideal: u32,
 }
@@ -57,6 +62,10 @@ pub(super) fn cost(
 ) -> Cost {
     match way {
         MemoryPath::Global => sectors(mask, relative, first, bytes, shape),
+        MemoryPath::GlobalLoad => Cost {
+            wavefronts: wavefronts(MemoryPath::SharedLoad, mask, relative, first, bytes).wavefronts,
+            ..sectors(mask, relative, first, bytes, shape)
+        },
         MemoryPath::Constant => Cost {
             wavefronts: distinct_addresses(mask, relative) - 1,
             ..sectors(mask, relative, first, bytes, shape)
@@ -287,6 +296,30 @@ mod tests {
             let cost = observed(MemoryPath::Global, *bytes, *mask, *address);
             let found = (cost.sectors, cost.sectors_ideal, cost.bytes);
             assert_eq!(found, *expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn loads_of_device_memory_pass_the_banks_as_those_of_shared_memory_do() {
+        /// Bytes of a lane, where each reads, and what that makes: sectors and wavefronts.
+        type Case = (&'static str, u32, fn(u64) -> u64, (u32, u32));
+        let cases: &[Case] = &[
+            ("words", 4, |l| 4 * l, (4, 1)),
+            ("quads", 16, |l| 16 * l, (16, 4)),
+            ("one word for all", 4, |_| 100, (1, 1)),
+            ("a column of a matrix", 4, |l| 4096 * l, (32, 32)),
+            ("a column of an odd width", 4, |l| 4100 * l, (32, 1)),
+            ("quads of rows of 64 bytes", 16, |l| 64 * l, (32, 16)),
+        ];
+        for (name, bytes, address, expected) in cases {
+            let cost = observed(MemoryPath::GlobalLoad, *bytes, ALL, *address);
+            assert_eq!((cost.sectors, cost.wavefronts), *expected, "{name}");
+            let stored = observed(MemoryPath::Global, *bytes, ALL, *address);
+            assert_eq!(
+                (stored.sectors, stored.wavefronts),
+                (expected.0, 0),
+                "{name}"
+            );
         }
     }
 

@@ -40,7 +40,7 @@ pub enum Term {
     LoadStore,
     /// Tensor cores.
     Tensor,
-    /// Shared memory passes, with the shuffles that use the same crossbar.
+    /// Passes through the banks of shared memory and of the L1 cache, with the shuffles that use the same crossbar.
     SharedWavefronts,
     /// Sectors through the first level cache.
     L1Sectors,
@@ -130,6 +130,7 @@ pub(super) fn bounds(
             + classes.async_copy
     };
     let traffic = traffic(counters, spilled, placement, device, cache);
+    let wavefronts = tally.shared.wavefronts + tally.global.l1_wavefronts;
     let spilled_on_busiest = spilled * placement.busiest_share;
     let sectors = global_sectors(tally).max(1.0);
     let second_level_of_heaviest = traffic.l2_bytes * heaviest.sectors as f64 / sectors;
@@ -175,8 +176,7 @@ pub(super) fn bounds(
         ),
         (
             Term::SharedWavefronts,
-            busiest(tally.shared.wavefronts as f64, heaviest.wavefronts as f64)
-                / rates.shared_wavefronts
+            busiest(wavefronts as f64, heaviest.wavefronts as f64) / rates.shared_wavefronts
                 + lanes(|classes| classes.warp, rates.shuffle),
         ),
         (

@@ -138,9 +138,11 @@ fn load_global<F: VectorOps>(
     if compares && noticed {
         return false;
     }
-    pattern.update_cost(first, op.bytes(), global_path(op.space));
+    pattern.update_cost(first, op.bytes(), global_path(op.space, AccessKind::Load));
     exec.moved[at.pc as usize].add(&pattern.moved);
-    warp.cycles += pattern.moved.wavefronts;
+    if op.space == MemSpace::Const {
+        warp.cycles += pattern.moved.wavefronts;
+    }
     pattern.mark_sectors(track.read_marks(exec.wave), from, op.bytes());
     if op.is_cached() {
         record_reads(block, warp, pattern, first, op.bytes());

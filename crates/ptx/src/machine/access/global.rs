@@ -17,11 +17,11 @@ use crate::report::{Access, FindingKind, Space};
 
 /// The path by which an access passes the caches.
 #[inline(always)]
-pub(super) fn global_path(space: MemSpace) -> MemoryPath {
-    if space == MemSpace::Const {
-        MemoryPath::Constant
-    } else {
-        MemoryPath::Global
+pub(in crate::machine) fn global_path(space: MemSpace, access_kind: AccessKind) -> MemoryPath {
+    match (space, access_kind) {
+        (MemSpace::Const, _) => MemoryPath::Constant,
+        (MemSpace::Global, AccessKind::Load) => MemoryPath::GlobalLoad,
+        _ => MemoryPath::Global,
     }
 }
 
@@ -54,9 +54,11 @@ pub(super) fn access(
     if !pattern.aligned(first, bytes) {
         return fault::misaligned(exec, block, warp, request, Space::Global);
     }
-    pattern.update_cost(first, bytes, global_path(op.space));
+    pattern.update_cost(first, bytes, global_path(op.space, request.access_kind));
     exec.moved[pc as usize].add(&pattern.moved);
-    warp.cycles += pattern.moved.wavefronts;
+    if op.space == MemSpace::Const {
+        warp.cycles += pattern.moved.wavefronts;
+    }
     let shape = pattern.shape;
     let track = &launch.tracks[index];
     let allocation = &*track.allocation;

@@ -20,7 +20,10 @@ impl Traffic {
     /// The traffic of one access of `lane_bytes` bytes over all lanes.
     pub(crate) fn of(cost: &Cost, way: MemoryPath, lane_bytes: u32) -> Self {
         let lane_bytes = u64::from(lane_bytes);
-        if matches!(way, MemoryPath::Global | MemoryPath::Constant) {
+        if matches!(
+            way,
+            MemoryPath::Global | MemoryPath::GlobalLoad | MemoryPath::Constant
+        ) {
             Self {
                 sectors: u64::from(cost.sectors),
                 sectors_ideal: u64::from(cost.sectors_ideal),
