@@ -23,9 +23,9 @@ value = 8
 choices = [4, 8, 16]
 ---*/
 // Dividing the channels of a row instead was tried and is slower: every lane then computes the row's exponentials, and
-// each score costs shuffles. More lanes to a row are modelled as faster, 20.0 us over both shapes with four and 17.6 with
-// eight where two take 26.3. But a run goes on only from its fastest kernel, and without split keys no grid reaches the
-// four blocks per multiprocessor that open the next phase. So the step leaves the rest of the gain to the next one.
+// each score costs shuffles. More lanes to a row are modelled as faster, by a quarter with four and by a third with eight.
+// But a run goes on only from its fastest kernel, and without split keys no grid reaches the four blocks per
+// multiprocessor that open the next phase. So the step leaves the rest of the gain to the next one.
 #include <cuda_fp16.h>
 
 constexpr int D = 64;

@@ -205,7 +205,7 @@ fn bottleneck(name: &str) -> String {
         "load_store" => "load and store instructions",
         "tensor" => "tensor cores",
         "shared_wavefronts" => "passes through shared memory's banks, shuffles included",
-        "l1_sectors" => "sectors through the first level cache",
+        "l1_sectors" => "sectors and passes of loads through the first level cache",
         "l2_bytes" => "bytes through the second level cache",
         "atomic_contention" => "atomics on one word, which follow each other",
         "dram_bytes" => "bytes from and to device memory",

@@ -40,9 +40,11 @@ pub enum Term {
     LoadStore,
     /// Tensor cores.
     Tensor,
-    /// Passes through the banks of shared memory and of the L1 cache, with the shuffles that use the same crossbar.
+    /// Shared memory passes, with the shuffles that use the same crossbar. The first level cache, which has the same
+    /// banks, is added where it takes less time.
     SharedWavefronts,
-    /// Sectors through the first level cache.
+    /// Sectors through the first level cache, or its passes if they take longer. Shared memory, which has the same
+    /// banks, is added where it takes less time.
     L1Sectors,
     /// Bytes through the second level cache.
     L2Bytes,
@@ -130,7 +132,24 @@ pub(super) fn bounds(
             + classes.async_copy
     };
     let traffic = traffic(counters, spilled, placement, device, cache);
-    let wavefronts = tally.shared.wavefronts + tally.global.l1_wavefronts;
+    // Shared memory and the L1 cache are one memory with one set of banks, so that their cycles add up. The sum stands
+    // with the one that takes more of them.
+    let passes = tally.shared.wavefronts + tally.global.l1_wavefronts;
+    let pass = busiest(passes as f64, heaviest.wavefronts as f64)
+        / passes.max(1) as f64
+        / rates.shared_wavefronts;
+    let shared =
+        tally.shared.wavefronts as f64 * pass + lanes(|classes| classes.warp, rates.shuffle);
+    let sectors_of_busiest = busiest(
+        traffic.l1_bytes,
+        heaviest.sectors as f64 * SECTOR + heaviest.local_bytes as f64,
+    ) / memory.l1_bytes_per_clock;
+    let cached = (tally.global.l1_wavefronts as f64 * pass).max(sectors_of_busiest);
+    let [shared, cached] = if cached > shared {
+        [shared, shared + cached]
+    } else {
+        [shared + cached, cached]
+    };
     let spilled_on_busiest = spilled * placement.busiest_share;
     let sectors = global_sectors(tally).max(1.0);
     let second_level_of_heaviest = traffic.l2_bytes * heaviest.sectors as f64 / sectors;
@@ -174,18 +193,8 @@ pub(super) fn bounds(
             busiest(tally.tensor_macs as f64, heaviest.tensor_macs as f64)
                 / (rates.tensor_macs * used),
         ),
-        (
-            Term::SharedWavefronts,
-            busiest(wavefronts as f64, heaviest.wavefronts as f64) / rates.shared_wavefronts
-                + lanes(|classes| classes.warp, rates.shuffle),
-        ),
-        (
-            Term::L1Sectors,
-            busiest(
-                traffic.l1_bytes,
-                heaviest.sectors as f64 * SECTOR + heaviest.local_bytes as f64,
-            ) / memory.l1_bytes_per_clock,
-        ),
+        (Term::SharedWavefronts, shared),
+        (Term::L1Sectors, cached),
         (
             Term::L2Bytes,
             (traffic.l2_bytes

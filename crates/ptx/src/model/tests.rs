@@ -392,6 +392,28 @@ fn a_block_finds_in_its_part_of_the_l1_cache_what_it_read_last() {
 }
 
 #[test]
+fn shared_memory_and_the_l1_cache_take_turns_at_their_banks() {
+    let terms = |shared: u64, loads: u64| {
+        let mut counters = Counters::default();
+        counters.total.shared.wavefronts = shared << 20;
+        counters.total.global.l1_wavefronts = loads << 20;
+        let time = modelled(&counters, shape(58, 256), &l4(), Cache::Cold);
+        (
+            time.bottleneck,
+            time.terms[&Term::SharedWavefronts],
+            time.terms[&Term::L1Sectors],
+        )
+    };
+    let (_, pass, none) = terms(1, 0);
+    assert_eq!(none, 0.0);
+    assert_eq!(
+        terms(6, 2),
+        (Term::SharedWavefronts, 8.0 * pass, 2.0 * pass)
+    );
+    assert_eq!(terms(2, 6), (Term::L1Sectors, 2.0 * pass, 8.0 * pass));
+}
+
+#[test]
 fn conversions_of_64_bits_are_slow() {
     let time = |edit: fn(&mut Counters)| {
         let mut counters = Counters::default();
