@@ -49,7 +49,7 @@ pub(crate) fn issue(
     let reading = lanes(mask)
         .filter(|lane| wanted(warp, *lane) > 0)
         .fold(0, |reading, lane| reading | 1 << lane);
-    cost(exec, block, warp, x, (mask, reading), pc, &from, &to);
+    cost(exec, block, warp, x, (mask, reading), pc, (&from, &to));
     for lane in lanes(mask) {
         let bytes = u64::from(op.bytes);
         let (target, source) = (to[lane], from[lane]);
@@ -138,8 +138,7 @@ fn cost(
     x: usize,
     (mask, reading): (u32, u32),
     pc: u32,
-    from: &[u64; 32],
-    to: &[u64; 32],
+    (from, to): (&[u64; 32], &[u64; 32]),
 ) {
     let program = exec.launch.program;
     let CopyOp { bytes, cached, .. } = program.copies[x];

@@ -544,7 +544,7 @@ pub(crate) fn fragment(
     }
     exec.moved[pc as usize] = moved;
     block.reads.observed = observed;
-    count_fragment(exec, block, warp, op, &lists, bytes, access_kind, pc);
+    count_fragment(exec, block, warp, op, &lists, (bytes, access_kind), pc);
     Ok(())
 }
 
@@ -556,8 +556,7 @@ fn count_fragment(
     warp: &Warp,
     op: &TensorOp,
     lists: &[[u64; 32]],
-    bytes: u32,
-    access_kind: AccessKind,
+    (bytes, access_kind): (u32, AccessKind),
     pc: u32,
 ) {
     let program = exec.launch.program;
