@@ -103,13 +103,13 @@ pub fn modelled(counters: &Counters, shape: Shape, device: &Device, cache: Cache
     let at_once = busiest_blocks.clamp(1.0, resident);
     let shared = u64::from(shape.footprint.shared_bytes)
         + u64::from(device.limits.shared_reserved_per_block);
-    let l1_bytes = (device.memory.l1_bytes as f64 / at_once - shared as f64).max(0.0);
+    let l1_bytes_of_block = (device.memory.l1_bytes as f64 / at_once - shared as f64).max(0.0);
     let placement = terms::Placement {
         active: blocks.min(multiprocessors),
         busiest_share: busiest_blocks / blocks,
         busiest_warps: busiest_blocks.min(resident) * warps,
         rounds: (blocks / (multiprocessors * resident)).ceil(),
-        l1_sectors_per_block: l1_bytes / 32.0,
+        l1_bytes_of_block,
     };
 
     let launch_microseconds = device.launch.microseconds;

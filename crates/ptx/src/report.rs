@@ -228,7 +228,7 @@ pub struct Counters {
     /// Sectors that were read past the L1 cache: by atomics, ordered loads, `ld.global.cg` and `cp.async.cg`.
     #[serde(default)]
     pub sectors_read_past_l1: u64,
-    /// The mean of what single blocks read through the L1 cache, from about 64 of them; none if they read nothing.
+    /// The reads of the mean block through the L1 cache, from about 64 blocks; none if they read nothing.
     #[serde(default)]
     pub block_reads: Option<BlockReads>,
     /// The maximum of any block for each kind of work. The maxima may be of different blocks.
@@ -267,7 +267,7 @@ pub struct WorkingSet {
     pub sectors: u64,
 }
 
-/// What a block reads through the L1 cache.
+/// The reads of a block through the L1 cache.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BlockReads {
     /// Sectors (32 bytes) that its accesses read, repeated ones included.

@@ -39,22 +39,22 @@ struct Chunk {
 }
 
 impl Chunk {
-    /// Halves the number of parts.
-    fn merge_parts(&mut self) {
-        for part in 0..PARTS / 2 {
+    /// Joins each two of the first `count` parts, which are an even number. The others are empty.
+    fn merge_parts(&mut self, count: usize) {
+        for part in 0..count / 2 {
             self.parts[part] = self.parts[2 * part] | self.parts[2 * part + 1];
         }
-        self.parts[PARTS / 2..].fill(0);
+        self.parts[count / 2..count].fill(0);
     }
 
-    /// The sectors of each part, summed.
-    fn sectors(&self) -> u64 {
-        let parts = self.parts.iter();
+    /// The sectors of each of the first `count` parts, summed.
+    fn sectors(&self, count: usize) -> u64 {
+        let parts = self.parts[..count].iter();
         parts.map(|sectors| u64::from(sectors.count_ones())).sum()
     }
 }
 
-/// What a block that runs now has read.
+/// The reads of a block that runs now.
 #[derive(Debug, Default)]
 pub(crate) struct BlockReads {
     /// True if the block is observed.
@@ -66,8 +66,8 @@ pub(crate) struct BlockReads {
     chunks: Vec<Chunk>,
     /// The place of each chunk in `chunks`, by its number.
     places: HashMap<u64, usize, FixedState>,
-    /// The place of the chunk that was read last.
-    last: usize,
+    /// The place of the chunk that was read last, by its number modulo the length.
+    last: [usize; 16],
 }
 
 impl BlockReads {
@@ -78,7 +78,7 @@ impl BlockReads {
         self.kept_log2 = 0;
         self.chunks.clear();
         self.places.clear();
-        self.last = 0;
+        self.last = [0; 16];
     }
 
     /// Records that one access reads the sectors from `sector` to `last` at a time in cycles.
@@ -86,7 +86,9 @@ impl BlockReads {
     pub(crate) fn record(&mut self, mut sector: u64, last: u64, cycles: u64) {
         while cycles >> self.part_log2 >= PARTS as u64 {
             self.part_log2 += 1;
-            self.chunks.iter_mut().for_each(Chunk::merge_parts);
+            for chunk in &mut self.chunks {
+                chunk.merge_parts(PARTS);
+            }
         }
         let part = (cycles >> self.part_log2) as usize;
         while sector <= last {
@@ -102,16 +104,18 @@ impl BlockReads {
 
     /// The marks of a chunk, if it is kept.
     fn chunk(&mut self, number: u64) -> Option<&mut Chunk> {
-        if self.chunks.get(self.last).map(|chunk| chunk.number) != Some(number) {
+        let slot = number as usize % self.last.len();
+        let last = self.chunks.get(self.last[slot]);
+        if last.is_none_or(|chunk| chunk.number != number) {
             if !self.keeps(number) {
                 return None;
             }
-            self.last = match self.places.get(&number) {
+            self.last[slot] = match self.places.get(&number) {
                 Some(place) => *place,
                 None => self.add(number)?,
             };
         }
-        Some(&mut self.chunks[self.last])
+        Some(&mut self.chunks[self.last[slot]])
     }
 
     /// Chunks are chosen by a hash of their number (Waldspurger, Park, Garthwaite, Ahmad: Efficient MRC construction with
@@ -152,7 +156,7 @@ struct Stretches {
     cycles: u64,
 }
 
-/// What the observed blocks of a host thread have read.
+/// Sums over the observed blocks that have finished on a host thread.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ReadsOfBlocks {
     blocks: u64,
@@ -171,20 +175,26 @@ impl ReadsOfBlocks {
         if !block.observed {
             return;
         }
-        let sum = |block: &BlockReads, count: fn(&Chunk) -> u64| {
-            block.chunks.iter().map(count).sum::<u64>() << block.kept_log2
+        let sectors_of = |block: &BlockReads, parts: usize| {
+            let chunks = block.chunks.iter();
+            chunks.map(|chunk| chunk.sectors(parts)).sum::<u64>() << block.kept_log2
         };
         self.blocks += 1;
         self.cycles += cycles;
         self.longest = self.longest.max(cycles);
-        self.read += sum(block, |chunk| chunk.read);
-        let mut sectors = sum(block, Chunk::sectors);
+        let read = block.chunks.iter().map(|chunk| chunk.read).sum::<u64>();
+        self.read += read << block.kept_log2;
+        let mut parts = PARTS;
+        let mut sectors = sectors_of(block, parts);
         for length in block.part_log2 as usize..LONGEST {
             self.stretches[length].sectors += sectors;
             self.stretches[length].cycles += cycles.max(1 << length);
-            if cycles >> length > 0 {
-                block.chunks.iter_mut().for_each(Chunk::merge_parts);
-                sectors = sum(block, Chunk::sectors);
+            if parts > 1 {
+                for chunk in &mut block.chunks {
+                    chunk.merge_parts(parts);
+                }
+                parts /= 2;
+                sectors = sectors_of(block, parts);
             }
         }
         self.distinct += sectors;

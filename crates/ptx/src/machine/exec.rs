@@ -146,7 +146,7 @@ pub(crate) struct Exec<'a> {
     pub(crate) multiprocessors: Vec<BlockWork>,
     /// The warp instructions of each finished block, where a sample is executed.
     pub(crate) work_of_blocks: Vec<(u64, u64)>,
-    /// What the finished blocks that are observed have read.
+    /// The reads of the observed blocks that have finished.
     pub(crate) reads_of_blocks: ReadsOfBlocks,
     /// The blocks that have finished on this host thread.
     pub(crate) by_traffic: BlocksByTraffic,

@@ -121,8 +121,9 @@ fn start(exec: &Exec<'_>, block: &mut Block, index: u64) {
     shared.printed.clear();
     shared.order.clear();
     shared.progress = 0;
-    let executed = exec.launch.chosen.len();
-    shared.reads.begin(is_observed(index, executed));
+    // Seeded schedules have no modelled time.
+    let observed = exec.launch.placement.seed == 0 && is_observed(index, exec.launch.chosen.len());
+    shared.reads.begin(observed);
     for warp in &mut block.warps {
         exec.start_warp(warp, shared);
     }

@@ -69,8 +69,8 @@ pub(super) struct Placement {
     pub busiest_warps: f64,
     /// Rounds of resident blocks.
     pub rounds: f64,
-    /// Sectors of the L1 cache that each resident block has.
-    pub l1_sectors_per_block: f64,
+    /// Bytes of the L1 cache that each resident block has.
+    pub l1_bytes_of_block: f64,
 }
 
 /// Warp accesses to local memory by the compiler's spills. The instructions between which it put them are unknown. Each
@@ -248,7 +248,7 @@ pub(super) fn traffic(
         l1_bytes: global_sectors(tally) * SECTOR
             + tally.local_bytes as f64
             + spilled * LANES * SPILLED_WORD,
-        l2_bytes: second_level_bytes(counters, placement.l1_sectors_per_block),
+        l2_bytes: second_level_bytes(counters, placement.l1_bytes_of_block / SECTOR),
         dram_bytes: dram_bytes(counters, device.memory.l2_bytes as f64, cache),
     }
 }

@@ -224,8 +224,8 @@ fn check_order(bounds: &Bounds, us: f64) -> Result<(), ConfigurationError> {
         return Ok(());
     }
     Err(ConfigurationError::Fault(Failure::infrastructure(anyhow!(
-        "continue the bounds of a launch: they give {own:.1} us where the device models {us:.1} us, so the device joins \
-         bounds to times by another rule than this command"
+        "continue the bounds of a launch: they give {own:.1} us where the device models {us:.1} us, so the emulated \
+         driver is of another version than this program; use the libkernelwright_driver.so that was built with it"
     ))))
 }
 
