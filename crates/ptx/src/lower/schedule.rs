@@ -1,8 +1,9 @@
 //! The static critical path: the cycles that a warp needs when it runs alone.
 //!
 //! Between branches, jump targets and barriers ptxas orders instructions freely, so inside such a segment an
-//! instruction starts when its operands are ready, whatever stands before it; a segment ends when its last
-//! instruction could start, and not before all of them were issued. Results still in flight delay the next segment.
+//! instruction starts when its operands are ready, whatever stands before it. A warp issues one instruction a cycle:
+//! a segment ends when its last instruction could start, and not before those that are ready at any time or later were
+//! issued one after another. Results still in flight delay the next segment.
 //! Loops are looked at twice, so that what one iteration leaves in flight delays the next.
 
 use crate::code::{Class, Leader, Op, Program, SlotRef};
@@ -109,6 +110,14 @@ impl StackOrShared {
     }
 }
 
+/// The first cycle by which instructions that are ready at these times can all have been issued, one a cycle.
+fn end_of_issue(mut ready: Vec<u64>) -> u64 {
+    ready.sort_unstable();
+    let behind = (1..=ready.len() as u64).rev();
+    let ends = ready.iter().zip(behind).map(|(ready, count)| ready + count);
+    ends.max().unwrap_or(0)
+}
+
 /// Simulates a segment and returns its cycles.
 fn segment(
     board: &mut Scoreboard,
@@ -120,7 +129,7 @@ fn segment(
     let entry = board.now;
     let mut last_start = entry;
     let mut stores: Vec<Stored> = Vec::new();
-    let mut issued = 0;
+    let mut issued: Vec<u64> = Vec::new();
     let mut after = 0;
     for at in from..to {
         let inst = program.code[at];
@@ -171,7 +180,9 @@ fn segment(
             _ => {}
         }
         last_start = last_start.max(start);
-        issued += u64::from(class != Class::Move);
+        if class != Class::Move {
+            issued.push(start);
+        }
         after += match inst.op {
             Op::Barrier => u64::from(latencies.barrier),
             Op::Branch => u64::from(latencies.branch),
@@ -181,7 +192,7 @@ fn segment(
             _ => 0,
         };
     }
-    board.now = last_start.max(entry + issued) + after;
+    board.now = last_start.max(end_of_issue(issued)) + after;
     u32::try_from(board.now - entry).unwrap_or(u32::MAX)
 }
 

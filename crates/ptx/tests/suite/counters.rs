@@ -727,6 +727,27 @@ fn the_critical_path_has_one_round_of_a_barrier_among_blocks() {
 }
 
 #[test]
+fn instructions_that_wait_for_a_load_are_issued_one_after_another_behind_it() {
+    // The loads of a round wait for nothing, and the sums of the round wait for its loads.
+    let path = |sums: usize| {
+        let sum = |n: usize| format!("add.u32 %r{}, %r{}, %r4;\n", 10 + n, 10 + n);
+        let sums = (0..sums).map(sum).collect::<String>();
+        let text = kernel(&format!(
+            "mov.u32 %r3, 100;\nL: ld.global.u32 %r4, [%rd1];\n{sums}add.u32 %r3, %r3, -1;\n\
+             setp.ne.u32 %p1, %r3, 0;\n@%p1 bra L;"
+        ));
+        let mut device = Device::new(&text);
+        let a = device.buffer("a", &[0u32; 8]);
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+        let report = device.launch("k", 1, 32, &args);
+        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+        report.counters.critical_path_max
+    };
+    // 100 rounds with 32 sums more, each issued in a cycle of its own.
+    assert_eq!(path(40) - path(8), 3200);
+}
+
+#[test]
 fn a_loop_that_counts_its_polls_or_follows_pointers_costs_all_its_rounds() {
     // The word stays 0 in the first; in the second it is the distance to the next one.
     for round in [
