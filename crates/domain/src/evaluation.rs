@@ -248,7 +248,7 @@ impl ProtocolPart {
     }
 }
 
-/// A soft gate with its measured value.
+/// A soft gate with the value found.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct GateOutcome {
     /// The quantity that the gate limits.

@@ -361,6 +361,19 @@ impl GateSubject {
             Self::BankConflictPercent => "bank_conflict_percent",
         }
     }
+
+    /// Reports whether its value comes from the emulated device's counters and time model; of the others the compiler
+    /// and the launches tell it.
+    pub fn is_modelled(self) -> bool {
+        match self {
+            Self::CtasPerSm | Self::Registers | Self::SpillBytes | Self::StaticSharedBytes => false,
+            Self::TensorPercent
+            | Self::SmPercent
+            | Self::L2Percent
+            | Self::DramPercent
+            | Self::BankConflictPercent => true,
+        }
+    }
 }
 
 /// The consequence of breaking a soft gate.

@@ -398,10 +398,15 @@ pub(crate) fn gates(text: &mut String, gates: &[GateOutcome]) {
                 (false, Enforce::Phase) => "NOT MET: not promoted",
                 (false, Enforce::Reject) => "NOT MET: rejected",
             };
+            let modelled = if gate.subject.is_modelled() {
+                " modelled"
+            } else {
+                ""
+            };
             vec![
                 gate.subject.as_str().to_owned(),
                 place.join(" "),
-                format!("{:.2}", gate.found),
+                format!("{:.2}{modelled}", gate.found),
                 limits.join(", "),
                 verdict.to_owned(),
             ]

@@ -219,6 +219,9 @@ fn unmet(gate: &GateOutcome) -> String {
         words.push_str(&format!(" on {}", cleaning::clean_line(case, 60)));
     }
     words.push_str(&format!(" is {}", number(gate.found)));
+    if gate.subject.is_modelled() {
+        words.push_str(" modelled");
+    }
     if let Some(min) = gate.min.filter(|min| gate.found < *min) {
         words.push_str(&format!(", at least {} is asked for", number(min)));
     }

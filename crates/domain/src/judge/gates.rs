@@ -1,4 +1,4 @@
-//! Soft gates: measured values compared with the task's limits.
+//! Soft gates: values of a candidate compared with the task's limits.
 
 use std::collections::BTreeMap;
 

@@ -197,7 +197,13 @@ fn accepted() -> Evaluation {
         }),
         launch_bound: false,
     }));
-    evaluation.gates = vec![gate(false), gate(true)];
+    let busy = GateOutcome {
+        subject: GateSubject::DramPercent,
+        min: Some(60.0),
+        found: 41.25,
+        ..gate(false)
+    };
+    evaluation.gates = vec![gate(false), gate(true), busy];
     evaluation.kernels = vec![KernelResources {
         kernel: "scale".to_owned(),
         registers: 233,

@@ -386,7 +386,10 @@ fn an_accepted_kernel_is_told_where_its_time_goes() {
     );
     assert_eq!(
         told.unmet,
-        ["ctas_per_sm on starved is 0.034, at least 4 is asked for (phase parallelism)"]
+        [
+            "ctas_per_sm on starved is 0.034, at least 4 is asked for (phase parallelism)",
+            "dram_percent on starved is 41.25 modelled, at least 60 is asked for (phase parallelism)",
+        ]
     );
     let all = serde_json::to_string(&told).expect("JSON");
     assert!(

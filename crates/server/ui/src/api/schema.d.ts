@@ -3021,7 +3021,7 @@ export interface components {
              */
             seed?: number | null;
         };
-        /** @description A soft gate with its measured value. */
+        /** @description A soft gate with the value found. */
         GateOutcome: {
             /** @description The score case it was judged on; none where it does not depend on a case. */
             case?: string | null;

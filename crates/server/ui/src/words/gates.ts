@@ -6,6 +6,8 @@ import { bytes, count } from "./format";
 interface Word {
   name: string;
   quantity: (value: number) => string;
+  // True if the value found comes from the emulated device's counters and time model.
+  modelled?: boolean;
 }
 
 const percent = (value: number): string => `${count(Number(value.toFixed(1)))}%`;
@@ -15,11 +17,11 @@ const WORDS: Record<GateSubject, Word> = {
   registers: { name: "registers of a thread", quantity: (value) => `${count(value)} registers` },
   spill_bytes: { name: "register spills", quantity: bytes },
   static_shared_bytes: { name: "static shared memory", quantity: bytes },
-  tensor_percent: { name: "tensor cores busy", quantity: percent },
-  sm_percent: { name: "multiprocessors busy", quantity: percent },
-  l2_percent: { name: "second level cache busy", quantity: percent },
-  dram_percent: { name: "device memory busy", quantity: percent },
-  bank_conflict_percent: { name: "bank conflicts", quantity: percent },
+  tensor_percent: { name: "tensor cores busy", quantity: percent, modelled: true },
+  sm_percent: { name: "multiprocessors busy", quantity: percent, modelled: true },
+  l2_percent: { name: "second level cache busy", quantity: percent, modelled: true },
+  dram_percent: { name: "device memory busy", quantity: percent, modelled: true },
+  bank_conflict_percent: { name: "bank conflicts", quantity: percent, modelled: true },
 };
 
 export function gateName(subject: GateSubject): string {
@@ -27,7 +29,8 @@ export function gateName(subject: GateSubject): string {
 }
 
 export function gateFound(gate: GateOutcome): string {
-  return WORDS[gate.subject].quantity(gate.found);
+  const { quantity, modelled } = WORDS[gate.subject];
+  return modelled ? `${quantity(gate.found)} modelled` : quantity(gate.found);
 }
 
 export function gateExpected({ subject, min, max }: Pick<GateOutcome, "subject" | "min" | "max">): string {
