@@ -726,6 +726,16 @@ fn the_critical_path_has_one_round_of_a_barrier_among_blocks() {
     assert!(among <= alone + 10, "{alone} {among} cycles");
 }
 
+/// The critical path in cycles of one warp that runs alone. All its buffers are the same eight zeros.
+fn path_of_a_warp(text: &str) -> u64 {
+    let mut device = Device::new(text);
+    let a = device.buffer("a", &[0u32; 8]);
+    let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
+    let report = device.launch("k", 1, 32, &args);
+    assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
+    report.counters.critical_path_max
+}
+
 #[test]
 fn instructions_that_wait_for_a_load_are_issued_one_after_another_behind_it() {
     // The loads of a round wait for nothing, and the sums of the round wait for its loads.
@@ -736,12 +746,7 @@ fn instructions_that_wait_for_a_load_are_issued_one_after_another_behind_it() {
             "mov.u32 %r3, 100;\nL: ld.global.u32 %r4, [%rd1];\n{sums}add.u32 %r3, %r3, -1;\n\
              setp.ne.u32 %p1, %r3, 0;\n@%p1 bra L;"
         ));
-        let mut device = Device::new(&text);
-        let a = device.buffer("a", &[0u32; 8]);
-        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
-        let report = device.launch("k", 1, 32, &args);
-        assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
-        report.counters.critical_path_max
+        path_of_a_warp(&text)
     };
     // 100 rounds with 32 sums more, each issued in a cycle of its own.
     assert_eq!(path(40) - path(8), 3200);
@@ -758,12 +763,7 @@ fn a_loop_that_counts_its_polls_or_follows_pointers_costs_all_its_rounds() {
             let text = kernel(&format!(
                 "mov.u32 %r3, {rounds};\nL: {round}\nadd.u32 %r3, %r3, -1;\nsetp.ne.u32 %p1, %r3, 0;\n@%p1 bra L;\nEND:"
             ));
-            let mut device = Device::new(&text);
-            let a = device.buffer("a", &[0u32; 8]);
-            let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(a)];
-            let report = device.launch("k", 1, 32, &args);
-            assert_eq!(report.outcome, Outcome::Completed, "{:#?}", report.findings);
-            report.counters.critical_path_max
+            path_of_a_warp(&text)
         };
         let (few, many) = (path(10), path(100));
         assert!(many > 5 * few, "{round}: {few} {many} cycles");
