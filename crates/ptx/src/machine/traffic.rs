@@ -9,18 +9,18 @@
 //! a warp at a time and accesses of 16 bytes a quarter, and lanes of different parts never conflict ("phases" of eight
 //! threads: NVIDIA, GTC 2019, S9593).
 //!
-//! Loads have an exception, which register-blocked products live from: where every lane has the address of its
-//! neighbour `lane ^ 1`, or every lane that of `lane ^ 2`, two parts go together, because their results are returned
-//! packed. 8 bytes then take one part and 16 bytes two (a 16-byte load never fewer: NervanaSystems/maxas, issue 8;
-//! the rule itself: NVIDIA's developer forum, topic 77228). Nobody has said that stores do so, and they are not taken
-//! to.
+//! Loads of shared memory have an exception, which register-blocked products live from: where every lane has the
+//! address of its neighbour `lane ^ 1`, or every lane that of `lane ^ 2`, two parts go together, because their results
+//! are returned packed. 8 bytes then take one part and 16 bytes two (a 16-byte load never fewer: NervanaSystems/maxas,
+//! issue 8; the rule itself: NVIDIA's developer forum, topic 77228). Nobody has said that stores do so, and they are
+//! not taken to.
 //!
 //! Atomics on one word are executed one after another, so every lane counts.
 //!
 //! Loads of device memory pass the same banks, which hold the lines of the L1 cache too (Nsight Compute counts both as
 //! `l1tex__data_pipe_lsu_wavefronts`). Their parts never go together: the times of matrix products whose operands are
 //! read from device memory, on three GPUs, agree with passes that are counted part by part
-//! (docs/measurements/model.md).
+//! (docs/decisions/0068-passes-and-issue.md).
 //!
 //! The ideal is one wavefront per part; wavefronts beyond it are bank conflicts.
 
