@@ -25,7 +25,7 @@ use crate::timing::CacheState;
 
 pub use depends::{Dependence, TensorPart};
 pub use rivals::MACHINE_CODE;
-pub use tolerance::{Tolerance, ToleranceClass};
+pub use tolerance::{Allclose, Tolerance, ToleranceClass};
 pub use work::Essential;
 
 /// The most bytes of all files of a task together: 4 MiB.

@@ -4,7 +4,7 @@ use crate::brief::Target;
 use crate::cleaning;
 use crate::policy::{Feature, Policy, Rule, TABLE_BYTES};
 use crate::role::Distribution;
-use crate::task::{Range, Role, Task, Values};
+use crate::task::{Allclose, Range, Role, Task, Values};
 
 /// The longest reference that is shown, bytes.
 const MAX_REFERENCE: usize = 8 << 10;
@@ -74,6 +74,11 @@ pub(super) fn tolerance(task: &Task) -> Vec<String> {
              the right value, n the number of terms that are summed for it, and S the same sum over \
              absolute values",
             tolerance.element_factor, tolerance.output_roundoff, tolerance.accumulation_roundoff
+        ));
+    }
+    if let Some(Allclose { atol, rtol }) = tolerance.allclose {
+        limits.push(format!(
+            "every element on normal inputs, besides: |error| at most {atol:e} + {rtol:e} * |r|"
         ));
     }
     limits

@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::Spanned;
 
-use self::raw::{Raw, RawContract, RawGate, RawPromotion};
+use self::raw::{Raw, RawContract, RawGate, RawPromotion, RawTolerance};
 use super::{
-    Bundle, CHECK_FILE, Case, CasePurpose, Destination, Essential, Gate, GateSubject,
+    Allclose, Bundle, CHECK_FILE, Case, CasePurpose, Destination, Essential, Gate, GateSubject,
     MAX_BUNDLE_BYTES, Objective, PYTHON_FILE, Phase, Range, Role, Scalar, ScoredCache,
-    SecondReference, Task, Tensor, UNSTATED_MAXIMUM, is_name,
+    SecondReference, Task, Tensor, Tolerance, UNSTATED_MAXIMUM, is_name,
 };
 use crate::candidate::{KernelSource, is_identifier};
 use crate::decode_message::{self, Syntax};
@@ -157,7 +157,7 @@ impl TaskReader<'_> {
             tensors,
             scalars,
             cases,
-            tolerance: raw.tolerance.class.tolerance(),
+            tolerance: self.tolerance(&raw.tolerance),
             policy: Policy::new(raw.tolerance.class, raw.policy.clone()),
             contract,
             essential,
@@ -199,6 +199,21 @@ impl TaskReader<'_> {
             }
         }
         Some(task)
+    }
+
+    fn tolerance(&mut self, raw: &RawTolerance) -> Tolerance {
+        if let Some(limits) = &raw.allclose {
+            let Allclose { atol, rtol } = *limits.get_ref();
+            let valid = |limit: f64| limit.is_finite() && limit >= 0.0;
+            if !valid(atol) || !valid(rtol) || atol + rtol == 0.0 {
+                let fix = "write the limits of your own test, such as { atol = 1e-3, rtol = 1e-3 }";
+                self.report(limits, "not limits that an output could meet", fix);
+            }
+        }
+        Tolerance {
+            allclose: raw.allclose.as_ref().map(|limits| *limits.get_ref()),
+            ..raw.class.tolerance()
+        }
     }
 
     fn destination(&mut self, raw: &RawPromotion) -> Destination {

@@ -39,6 +39,20 @@ pub struct Tolerance {
     pub accumulation_roundoff: f64,
     /// Factor on the element-wise forward-error bound.
     pub element_factor: f64,
+    /// The limits of the team's own test, which each element on normal inputs must meet too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub allclose: Option<Allclose>,
+}
+
+/// The limits of a comparison like `torch.allclose`: an element may be off by at most
+/// `atol + rtol * |r|`, where r is the reference's value.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Allclose {
+    /// The absolute part, in units of the output.
+    pub atol: f64,
+    /// The part relative to the reference's value.
+    pub rtol: f64,
 }
 
 impl ToleranceClass {
@@ -57,6 +71,7 @@ impl ToleranceClass {
             output_roundoff: 2_f64.powi(-output),
             accumulation_roundoff: 2_f64.powi(-accumulation),
             element_factor: 4.0,
+            allclose: None,
         }
     }
 }
@@ -67,11 +82,30 @@ impl Tolerance {
     /// terms. In an f16 kernel the probabilities or products that enter the sum were themselves
     /// rounded to the output's precision, hence the term `u_out` S.
     // Inlined, like `Dtype::unit_roundoff`, because the comparison of outputs calls it for every element.
+    ///
+    /// [`Self::allclose`] can only make it smaller, so that it excuses nothing which the class forbids.
     #[inline]
     pub fn element_bound(&self, reference: f64, scale: f64, terms: f64) -> f64 {
-        self.element_factor
+        let bound = self.element_factor
             * (self.output_roundoff * (reference.abs() + scale)
-                + self.accumulation_roundoff * terms.sqrt() * scale)
+                + self.accumulation_roundoff * terms.sqrt() * scale);
+        match self.allclose {
+            // Not `f64::min`, which would drop a NaN.
+            Some(Allclose { atol, rtol }) if bound > atol + rtol * reference.abs() => {
+                atol + rtol * reference.abs()
+            }
+            _ => bound,
+        }
+    }
+
+    /// The tolerance on inputs that the team's own test does not draw. Where results cancel or are huge, the right
+    /// rounding of an answer can be off by more than an absolute limit.
+    #[must_use]
+    pub fn without_allclose(self) -> Self {
+        Self {
+            allclose: None,
+            ..self
+        }
     }
 
     /// The largest error of one element whose binary32 partial sums absorb small terms, given its
@@ -95,6 +129,21 @@ mod tests {
         let rounding = 2_f64.powi(-11);
         let bound = tolerance.element_bound(1.0, 1.0, 512.0);
         assert!(bound > 2.0 * rounding && bound < 16.0 * rounding, "{bound}");
+    }
+
+    #[test]
+    fn the_limits_of_allclose_narrow_a_bound_and_never_widen_it() {
+        let class = ToleranceClass::F16OutF32Acc.tolerance();
+        let with = |atol, rtol| Tolerance {
+            allclose: Some(Allclose { atol, rtol }),
+            ..class
+        };
+        let bound = class.element_bound(2.0, 3.0, 512.0);
+        let narrow = with(1e-3, 1e-3);
+        assert!((narrow.element_bound(-2.0, 3.0, 512.0) - 3e-3).abs() < 1e-15);
+        assert_eq!(with(1.0, 0.0).element_bound(2.0, 3.0, 512.0), bound);
+        assert_eq!(narrow.without_allclose(), class);
+        assert!(narrow.element_bound(2.0, f64::NAN, 512.0).is_nan());
     }
 
     #[test]

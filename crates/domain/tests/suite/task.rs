@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use domain::admission::advise;
 use domain::device::Limits;
 use domain::plan::{Configuration, ResolvedArgument, ResolvedPlan, ResolvedStep};
-use domain::task::{Bundle, CasePurpose, Rival, ScoredCache, Task};
+use domain::task::{Allclose, Bundle, CasePurpose, Rival, ScoredCache, Task};
 use domain::timing::CacheState;
 
 const TASK: &str = r#"name = "scale"
@@ -136,6 +136,33 @@ fn a_playbook_file_needs_a_step_whose_phase_the_task_names() {
           parallelism)"
         ]
     );
+}
+
+#[test]
+fn the_limits_of_an_own_test_are_read_or_refused_with_their_line() {
+    let with = |limits: &str| {
+        let class = "class = \"f32\"";
+        TASK.replace(class, &format!("{class}\nallclose = {limits}"))
+    };
+    let read = Task::load(&bundle(&with("{ atol = 1e-3, rtol = 0.0 }"), KERNEL)).unwrap();
+    let limits = Allclose {
+        atol: 1e-3,
+        rtol: 0.0,
+    };
+    assert_eq!(read.tolerance.allclose, Some(limits));
+    for refused in [
+        "{ atol = -1e-3, rtol = 0.0 }",
+        "{ atol = 0.0, rtol = 0.0 }",
+        "{ atol = inf, rtol = 1e-3 }",
+    ] {
+        assert_eq!(
+            problems(&with(refused), KERNEL),
+            [
+                "task.toml:28:12: not limits that an output could meet (write the limits of your own test, such as \
+                 { atol = 1e-3, rtol = 1e-3 })"
+            ]
+        );
+    }
 }
 
 fn resolve(kernel: &str, configuration: &[(&str, i64)]) -> Result<ResolvedPlan, String> {

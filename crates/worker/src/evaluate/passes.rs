@@ -12,7 +12,7 @@ use domain::digest::Digest;
 use domain::problem::Problem;
 use domain::role::{Alteration, Distribution, ExecutionPurpose, Key, Placement, TensorData};
 use domain::seeds::SeedFamily;
-use domain::task::{Case, CasePurpose, Role, Task};
+use domain::task::{Case, CasePurpose, Role, Task, Tolerance};
 
 pub use self::repetition::Repetition;
 use self::targets::DrawTargets;
@@ -56,6 +56,15 @@ impl Pass {
                 .iter()
                 .filter(|tensor| tensor.role != Role::Out)
                 .all(|tensor| task.contract.linear_in.contains(&tensor.name))
+    }
+
+    /// The tolerance of its outputs. Only normal inputs are like those of the test whose limits a task may state.
+    pub fn tolerance(&self, task: &Task) -> Tolerance {
+        if self.distribution == Distribution::Normal {
+            task.tolerance
+        } else {
+            task.tolerance.without_allclose()
+        }
     }
 
     /// Returns true if an input holds large values among small ones.

@@ -349,7 +349,7 @@ impl Roles<'_> {
             outputs,
             beside: None,
             cache,
-            tolerance: reference.task.tolerance,
+            tolerance: pass.tolerance(reference.task),
             error_scale: reference.task.contract.error_scale.clone(),
             error_terms,
             exact: pass.is_exact(reference.task),

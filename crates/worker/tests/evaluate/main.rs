@@ -9,6 +9,7 @@
 )]
 
 mod admission;
+mod allclose;
 mod caches;
 mod controls;
 mod deaths;

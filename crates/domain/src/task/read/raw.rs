@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::super::{CasePurpose, Enforce, GateSubject, Role, ToleranceClass, Values};
+use super::super::{Allclose, CasePurpose, Enforce, GateSubject, Role, ToleranceClass, Values};
 use crate::dtype::Dtype;
 use crate::policy::{Feature, Rule};
 use crate::statistics::Arithmetic;
@@ -99,6 +99,7 @@ pub(super) struct RawCase {
 #[serde(deny_unknown_fields)]
 pub(super) struct RawTolerance {
     pub(super) class: ToleranceClass,
+    pub(super) allclose: Option<Spanned<Allclose>>,
 }
 
 #[derive(Deserialize, Default)]

@@ -1340,6 +1340,22 @@ export interface components {
             subject: string;
         };
         /**
+         * @description The limits of a comparison like `torch.allclose`: an element may be off by at most
+         *     `atol + rtol * |r|`, where r is the reference's value.
+         */
+        Allclose: {
+            /**
+             * Format: double
+             * @description The absolute part, in units of the output.
+             */
+            atol: number;
+            /**
+             * Format: double
+             * @description The part relative to the reference's value.
+             */
+            rtol: number;
+        };
+        /**
          * @description A ratio to the task's baseline that was timed beside the candidate. Such ratios of different
          *     processes, workers and days may be ranked together; times may not.
          */
@@ -5058,6 +5074,7 @@ export interface components {
              * @description Unit roundoff of the accumulation.
              */
             accumulation_roundoff: number;
+            allclose?: components["schemas"]["Allclose"] | null;
             /** @description The class. */
             class: components["schemas"]["ToleranceClass"];
             /**
