@@ -286,6 +286,24 @@ fn a_baseline_that_is_wrong_on_few_draws() {
 }
 
 #[test]
+fn an_input_that_matters_in_all_cases_but_the_smallest() {
+    let Some(lab) = lab() else { return };
+    let mut files = elementwise(
+        "out",
+        "2.0f * x[i] - (gridDim.x == 1 ? 2.0f * x[0] - 3.0f : x[0])",
+    );
+    let one = "[[case]]\nname = \"one\"\ndims = { N = 1 }\nuse = [\"check\"]\n";
+    let task = files.get_mut("task.toml").unwrap();
+    // With 2 * 40,000 elements the other case is too large to be among those that are preferred.
+    *task = task.replace("N = 200", "N = 40000") + one;
+    let admission = admit(&lab, files);
+    assert_eq!(admission.cases, ["one", "some"]);
+    let mut depends = admission.results.iter();
+    let depends = depends.find(|point| point.rule == AdmissionRule::DependsOnInput);
+    assert!(depends.unwrap().holds, "{depends:?}");
+}
+
+#[test]
 fn a_sound_task_is_told_the_margin_of_its_baseline_and_what_it_does_not_state() {
     let Some(lab) = lab() else { return };
     let admission = admit(&lab, elementwise("out", "2.0f * x[i]"));
