@@ -257,13 +257,19 @@ impl<'a> Stream<'a> {
     }
 
     /// Normal draws, except NaN and both infinities: each at one position that the key decides, and more rarely at
-    /// others.
+    /// others. One of the infinities is in the first row: under a causal mask that row has a single score, so that a mask
+    /// of finite size in place of an infinite one shows there.
     fn specials(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         const KINDS: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         // The words of the elements follow those of the three positions.
         self.read(0, 3);
         let elements = self.tensor.elements();
-        let places = [0, 1, 2].map(|at| u64::from(self.words[at]) % elements);
+        let row = self.tensor.extents.last().copied().unwrap_or(1).max(1);
+        let in_first_row = 1 + (self.words[0] >> 31) as usize;
+        let places = [0, 1, 2].map(|at| {
+            let end = if at == in_first_row { row } else { elements };
+            u64::from(self.words[at]) % end
+        });
         self.read(3 + 2 * first, 2 * (end - first));
         let drawn = self.words.chunks_exact(2).map(|pair| {
             if unit(pair[1]) < 1.0 / SPECIAL_IN {
