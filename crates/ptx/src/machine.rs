@@ -19,6 +19,7 @@ mod launch;
 mod leftovers;
 mod matrix;
 mod mbarrier;
+mod multiprocessors;
 mod pattern;
 mod placement;
 mod poison;
@@ -509,7 +510,7 @@ impl Machine {
             core_mhz: config.core_mhz,
             parallel: launch::in_parallel(program, config, blocks),
             placement: Placement::new(config, blocks),
-            first_wave: u64::from(config.resident_blocks),
+            resident_blocks: u64::from(config.resident_blocks),
             latencies: config.latencies,
             number: self.launches,
             alternative_fragments: config.fragments == Fragments::Turned,

@@ -234,11 +234,10 @@ pub struct Counters {
     /// The maximum of any block for each kind of work. The maxima may be of different blocks.
     #[serde(default)]
     pub heaviest_block: BlockWork,
-    /// The maximum of any multiprocessor for each kind of work, counting the blocks that are placed when the launch
-    /// begins: block `i` on multiprocessor `i` modulo their number. That of the heaviest block if only a sample of the
-    /// blocks ran.
+    /// The multiprocessor that has most to do; none if only a sample of the blocks ran, and in grids of more than 65,536
+    /// blocks.
     #[serde(default)]
-    pub heaviest_multiprocessor: BlockWork,
+    pub busiest_multiprocessor: Option<BusiestMultiprocessor>,
     /// The most atomics on one word of device memory.
     #[serde(default)]
     pub most_atomics_on_one_word: u64,
@@ -303,6 +302,16 @@ pub struct BlockWork {
     pub local_bytes: u64,
     /// Multiply-adds on tensor cores.
     pub tensor_macs: u64,
+}
+
+/// What the busiest multiprocessor does in a launch. Blocks start in order, each where one has ended first, and take the
+/// cycles of their critical paths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BusiestMultiprocessor {
+    /// The most of any multiprocessor, for each kind of work. The maxima may be of different ones.
+    pub work: BlockWork,
+    /// Cycles until the last block has ended, if nothing competes with any.
+    pub cycles: u64,
 }
 
 /// The counters of one source line.

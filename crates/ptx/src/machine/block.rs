@@ -69,6 +69,8 @@ pub(crate) struct Shared {
     pub(crate) printed: String,
     /// The work that it has executed so far.
     pub(crate) work: BlockWork,
+    /// Cycles of its critical path, once it has ended.
+    pub(crate) cycles: u64,
     /// The sectors that it has read so far through the L1 cache.
     pub(crate) reads: BlockReads,
     /// Its vector clock among the blocks of the launch.

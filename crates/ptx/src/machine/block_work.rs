@@ -7,6 +7,7 @@ use super::access::load_groups;
 use super::block::Shared;
 use super::exec::Exec;
 use super::expansion;
+use super::multiprocessors::{EndedBlock, MOST_BLOCKS};
 use crate::code::{Class, Op};
 use crate::report::{BlockWork, Classes};
 
@@ -54,14 +55,17 @@ pub(super) fn charge(exec: &mut Exec<'_>, block: &mut Shared) {
 /// Updates the maximum when a block has finished.
 pub(super) fn finish(exec: &mut Exec<'_>, block: &mut Shared) {
     exec.heaviest.combine(&block.work, u64::max);
-    if block.index < exec.launch.first_wave {
-        let placed = block.index % exec.multiprocessors.len() as u64;
-        exec.multiprocessors[placed as usize].combine(&block.work, u64::wrapping_add);
-    }
     exec.by_traffic.add(block.work.sectors);
-    if !exec.launch.chosen.is_whole() {
+    let chosen = &exec.launch.chosen;
+    if !chosen.is_whole() {
         let instructions = instructions(&block.work.classes);
         exec.work_of_blocks.push((block.index, instructions));
+    } else if chosen.len() <= MOST_BLOCKS {
+        exec.ended.push(EndedBlock {
+            index: block.index,
+            cycles: block.cycles,
+            work: block.work.clone(),
+        });
     }
     block.work = BlockWork::default();
 }

@@ -9,8 +9,9 @@ use super::contention::Contention;
 use super::counts::Issued;
 use super::exec::{Exec, Launch, Reuse};
 use super::expansion;
+use super::multiprocessors::place;
 use crate::code::{Class, MemSpace, Op};
-use crate::report::{BlockWork, Classes, Counters, LineTally, Tally};
+use crate::report::{BlockWork, BusiestMultiprocessor, Classes, Counters, LineTally, Tally};
 use crate::tensor::TensorKind;
 
 pub(super) fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
@@ -187,19 +188,16 @@ fn heaviest_block(parts: &[Exec<'_>]) -> BlockWork {
     heaviest
 }
 
-/// The most work of any multiprocessor's blocks, for each kind of work: no less than that of the heaviest block, and no
-/// more if only a sample of the blocks ran.
-fn heaviest_multiprocessor(parts: &[Exec<'_>], whole: bool) -> BlockWork {
-    let mut heaviest = heaviest_block(parts);
-    let multiprocessors = parts.first().map_or(0, |part| part.multiprocessors.len());
-    for number in (0..multiprocessors).take_while(|_| whole) {
-        let mut own = BlockWork::default();
-        for part in parts {
-            own.combine(&part.multiprocessors[number], u64::wrapping_add);
-        }
-        heaviest.combine(&own, u64::max);
-    }
-    heaviest
+/// What the busiest multiprocessor does; none if not all blocks have ended, or they were too many to place.
+fn busiest_multiprocessor(
+    launch: &Launch<'_>,
+    parts: &[Exec<'_>],
+) -> Option<BusiestMultiprocessor> {
+    let ended: Vec<_> = parts.iter().flat_map(|part| &part.ended).collect();
+    (ended.len() as u64 == launch.chosen.grid()).then(|| {
+        let resident = launch.resident_blocks / u64::from(launch.multiprocessors.max(1));
+        place(ended, launch.multiprocessors, resident)
+    })
 }
 
 /// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
@@ -287,7 +285,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
             .mean(),
         working_sets: reuse.map(|reuse| reuse.working_sets).unwrap_or_default(),
         heaviest_block: heaviest_block(parts),
-        heaviest_multiprocessor: heaviest_multiprocessor(parts, executed == blocks),
+        busiest_multiprocessor: busiest_multiprocessor(launch, parts),
         most_atomics_on_one_word: scale.up(Contention::most(&contention)),
         working_blocks: scale.up(parts
             .iter()

@@ -20,6 +20,7 @@ use super::chosen_blocks::ChosenBlocks;
 use super::contention::Contention;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
+use super::multiprocessors::EndedBlock;
 use super::pattern::Pattern;
 use super::placement::Placement;
 use super::survey::Survey;
@@ -73,8 +74,8 @@ pub(crate) struct Launch<'a> {
     pub(crate) variables: &'a [u64],
     pub(crate) multiprocessors: u32,
     pub(crate) core_mhz: u32,
-    /// Number of blocks that are placed when the launch begins; others go where one has ended.
-    pub(crate) first_wave: u64,
+    /// Blocks that are resident at the same time on the whole device.
+    pub(crate) resident_blocks: u64,
     pub(crate) latencies: Latencies,
     pub(crate) placement: Placement,
     /// Number of the launch on this machine, from 1.
@@ -142,8 +143,8 @@ pub(crate) struct Exec<'a> {
     pub(crate) accounted: BlockWork,
     pub(crate) waiting: Waiting,
     pub(crate) heaviest: BlockWork,
-    /// The work of each multiprocessor's blocks among those that are placed when the launch begins.
-    pub(crate) multiprocessors: Vec<BlockWork>,
+    /// The blocks that have ended on this host thread, where all of the grid are executed and are not too many.
+    pub(crate) ended: Vec<EndedBlock>,
     /// The warp instructions of each finished block, where a sample is executed.
     pub(crate) work_of_blocks: Vec<(u64, u64)>,
     /// The reads of the observed blocks that have finished.
@@ -184,7 +185,7 @@ impl<'a> Exec<'a> {
             accounted: BlockWork::default(),
             waiting: Waiting::default(),
             heaviest: BlockWork::default(),
-            multiprocessors: vec![BlockWork::default(); launch.multiprocessors.max(1) as usize],
+            ended: Vec::new(),
             work_of_blocks: Vec::new(),
             reads_of_blocks: ReadsOfBlocks::default(),
             by_traffic: BlocksByTraffic::default(),

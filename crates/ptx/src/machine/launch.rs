@@ -86,6 +86,7 @@ fn new_block(exec: &Exec<'_>) -> Block {
         exited_after: Vec::new(),
         printed: String::new(),
         work: BlockWork::default(),
+        cycles: 0,
         reads: BlockReads::default(),
         order: BlockOrder::default(),
     };
@@ -261,6 +262,7 @@ fn finish(exec: &mut Exec<'_>, block: &mut Block) {
         .map(|warp| warp.cycles)
         .max()
         .unwrap_or(0);
+    block.shared.cycles = cycles;
     exec.cycles_max = exec.cycles_max.max(cycles);
     exec.cycles_sum += cycles;
     exec.reads_of_blocks.add(&mut block.shared.reads, cycles);

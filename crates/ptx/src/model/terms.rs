@@ -104,12 +104,15 @@ pub(super) fn bounds(
     let rates = &device.rates;
     let memory = &device.memory;
 
-    // Work of the busiest multiprocessor: an even share, and no less than what one block does by itself, nor than what
-    // the blocks do that are placed there when the launch begins.
-    let mut heaviest = counters.heaviest_block.clone();
-    heaviest.combine(&counters.heaviest_multiprocessor, u64::max);
-    let heaviest = &heaviest;
-    let busiest = |all: f64, one_block: f64| (all * placement.busiest_share).max(one_block);
+    // Work of the busiest multiprocessor. Where the blocks were not placed, it is that of an even share of them, and no
+    // less than what one block does by itself.
+    let placed = counters.busiest_multiprocessor.as_ref();
+    let heaviest = placed.map_or(&counters.heaviest_block, |placed| &placed.work);
+    let share = match placed {
+        Some(_) => 1.0 / placement.active,
+        None => placement.busiest_share,
+    };
+    let busiest = |all: f64, heaviest: f64| (all * share).max(heaviest);
     // Warp instructions over a rate in lanes per clock. A warp stays with one scheduler and that scheduler's units, so
     // fewer warps than schedulers leave units idle.
     let lanes = |instructions: fn(&Classes) -> u64, rate: f64| {
@@ -213,8 +216,13 @@ pub(super) fn bounds(
         ),
         (
             Term::CriticalPath,
-            (placement.rounds - 1.0) * counters.critical_path_mean
-                + counters.critical_path_max as f64,
+            placed.map_or_else(
+                || {
+                    (placement.rounds - 1.0) * counters.critical_path_mean
+                        + counters.critical_path_max as f64
+                },
+                |placed| placed.cycles as f64,
+            ),
         ),
     ]
 }

@@ -532,6 +532,9 @@ fn a_sample_of_the_blocks_is_counted_for_all_of_them() {
         let of_whole = |set: &WorkingSet| whole.working_sets.contains(set);
         assert!(sampled.working_sets.iter().all(of_whole));
         sampled.working_sets = whole.working_sets.clone();
+        // A sample does not say which blocks share a multiprocessor.
+        assert_eq!(sampled.busiest_multiprocessor, None);
+        sampled.busiest_multiprocessor = whole.busiest_multiprocessor.clone();
         assert_eq!(sampled, whole, "{sample} blocks on {threads} threads");
     }
     assert_eq!(run(Some(96), 2), whole);

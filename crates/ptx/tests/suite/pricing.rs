@@ -2,7 +2,7 @@
 
 use crate::support::{Arg, Device, kernel};
 use proptest::prelude::*;
-use ptx::model::{Cache, Footprint, Modelled, Shape, modelled};
+use ptx::model::{Cache, Footprint, Modelled, Shape, Term, modelled};
 
 /// Declarations and addresses that all bodies share: `%rd5` is the thread's own word of `a`, `%r2` its offset.
 const HEAD: &str = ".shared .align 16 .b8 s[4096];\n.local .align 8 .b8 l[64];\nmov.u32 %r5, %ctaid.x;\nshl.b32 %r2, %r1, 2;\n\
@@ -158,6 +158,28 @@ fn work_that_is_all_on_one_multiprocessor_is_not_shared_by_others() {
 }
 
 #[test]
+fn blocks_that_take_longest_are_best_started_first() {
+    // 232 of 290 blocks are resident at once. Their rounds of the loop are 0, 4, 8... to 1,156.
+    let time = |number: &str| {
+        let rounds = "mov.u32 %r20, 0;\nL: setp.ge.u32 %p1, %r20, %r21;\n@%p1 bra END;\nadd.u32 %r20, %r20, 1;\n\
+            mul.lo.u32 %r10, %r10, %r11;\nbra L;\nEND:";
+        let body = format!("{number}\nmul.lo.u32 %r21, %r21, 4;\n{rounds}");
+        Run::new(&body, 290, 32).modelled()
+    };
+    let last = time("mov.u32 %r21, %r5;");
+    let first = time("sub.u32 %r21, 289, %r5;");
+    let path = |time: &Modelled| time.terms[&Term::CriticalPath];
+    // Behind the 58 shortest ones start the 58 longest ones, or the other way round.
+    assert!(path(&last) > 1.1 * path(&first), "{last:?} {first:?}");
+    assert!(last.microseconds > 1.1 * first.microseconds);
+    let longest = time("mov.u32 %r21, 289;");
+    assert!(
+        (path(&longest) / path(&first) - 2.0).abs() < 0.05,
+        "{longest:?} {first:?}"
+    );
+}
+
+#[test]
 fn code_that_is_seldom_executed_makes_no_spill_cheaper() {
     let hot = "mov.u32 %r20, 0;\nHOT: add.u32 %r10, %r10, %r11;\nmul.lo.u32 %r11, %r10, %r11;\nxor.b32 %r10, %r10, %r11;\n\
         add.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, 500;\n@%p1 bra HOT;\n";
@@ -174,7 +196,7 @@ fn code_that_is_seldom_executed_makes_no_spill_cheaper() {
 }
 
 /// Statements of generated kernels; `N` stands for a number of their own.
-const STATEMENTS: [&str; 24] = [
+const STATEMENTS: [&str; 25] = [
     "add.u32 %r10, %r10, %r11;",
     "mul.lo.u32 %r11, %r10, %r11;",
     "fma.rn.f32 %f1, %f1, %f2, %f1;",
@@ -201,6 +223,8 @@ const STATEMENTS: [&str; 24] = [
     "mov.u32 %r20, 0;\nLN: add.u32 %r10, %r10, %r20;\nadd.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, 40;\n@%p1 bra LN;",
     "setp.ne.u32 %p2, %r5, 0;\n@%p2 bra LN;\nmul.lo.u32 %r10, %r10, %r11;\nld.global.u32 %r12, [%rd5+1024];\n\
      add.u32 %r10, %r10, %r12;\nLN:",
+    "and.b32 %r21, %r5, 31;\nmov.u32 %r20, 0;\nLN: add.u32 %r10, %r10, %r20;\nadd.u32 %r20, %r20, 1;\n\
+     setp.lt.u32 %p1, %r20, %r21;\n@%p1 bra LN;",
 ];
 
 fn program(statements: &[(usize, bool)], with_added: bool) -> String {

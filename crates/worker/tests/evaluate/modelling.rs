@@ -79,7 +79,7 @@ fn a_launch_is_modelled_from_a_sample_of_its_blocks() {
     // Two runs of three waves, of the blocks that 58 multiprocessors run at a time.
     assert_eq!(sampled.counters["sampled_blocks"], 2 * 3 * 58 * 2);
     // A sample does not say which blocks share a multiprocessor.
-    let placed = |name: &str| name.starts_with("heaviest_multiprocessor.");
+    let placed = |name: &str| name.starts_with("busiest_multiprocessor.");
     for (name, count) in whole.counters.iter().filter(|(name, _)| !placed(name)) {
         assert_eq!(sampled.counters.get(name), Some(count), "{name}");
     }
