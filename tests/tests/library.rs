@@ -85,6 +85,7 @@ macro_rules! tasks {
 }
 
 tasks! {
+    attention_causal_f16: "attention-causal-f16",
     attention_decode_f16: "attention-decode-f16",
     attention_f16: "attention-f16",
     conv2d_f32: "conv2d-f32",
