@@ -10,7 +10,7 @@ use serde::Deserialize;
 use crate::config::Latencies;
 
 /// The files that are part of the binary, by identifier.
-const EMBEDDED: [(&str, &str); 7] = [
+const EMBEDDED: [(&str, &str); 8] = [
     ("l4", include_str!("../devices/l4.toml")),
     ("a4000", include_str!("../devices/a4000.toml")),
     ("a6000", include_str!("../devices/a6000.toml")),
@@ -18,6 +18,7 @@ const EMBEDDED: [(&str, &str); 7] = [
     ("h100", include_str!("../devices/h100.toml")),
     ("h200", include_str!("../devices/h200.toml")),
     ("rtx4090", include_str!("../devices/rtx4090.toml")),
+    ("rtxpro6000", include_str!("../devices/rtxpro6000.toml")),
 ];
 
 /// One GPU model.
@@ -326,6 +327,8 @@ mod tests {
             ("a6000", 38.7, 154.8),
             ("a100", 19.5, 312.0),
             ("rtx4090", 82.6, 165.2),
+            // An eighth of the 4000 TOPS of sparse FP4.
+            ("rtxpro6000", 125.0, 500.0),
             // The sheet prints 67 for single precision, at 1980 MHz; the file holds the tensor cores' clock.
             ("h200", 61.8, 989.0),
         ];

@@ -24,13 +24,14 @@ use crate::score::{ModelledResult, Score, Scored};
 
 /// Parts of the names that drivers give devices, and the device files that model them. The first
 /// that fits counts.
-const KNOWN: [(&str, &str); 7] = [
+const KNOWN: [(&str, &str); 8] = [
     ("A4000", "a4000"),
     ("A6000", "a6000"),
     ("A100", "a100"),
     ("H100", "h100"),
     ("H200", "h200"),
     ("RTX 4090", "rtx4090"),
+    ("RTX PRO 6000", "rtxpro6000"),
     ("L4", "l4"),
 ];
 

@@ -125,10 +125,11 @@ impl Host {
 /// model.
 pub fn emulation_of(name: &str) -> Option<&'static str> {
     // A longer name stands before one that it contains.
-    const KNOWN: [(&str, &str); 7] = [
+    const KNOWN: [(&str, &str); 8] = [
         ("RTX A4000", "a4000"),
         ("RTX A6000", "a6000"),
         ("RTX 4090", "rtx4090"),
+        ("RTX PRO 6000", "rtxpro6000"),
         ("A100", "a100"),
         ("H100", "h100"),
         ("H200", "h200"),
@@ -153,6 +154,7 @@ fn nearest_emulation(card: &Device) -> &'static str {
         (..=7, _) | (8, 0) => "a100",
         (8, ..=7) => "a6000",
         (8, _) => "rtx4090",
+        (12.., _) => "rtxpro6000",
         _ => "h200",
     })
 }
@@ -194,6 +196,10 @@ mod tests {
             ("NVIDIA A100-SXM4-80GB", Some("a100")),
             ("NVIDIA RTX A6000", Some("a6000")),
             ("NVIDIA GeForce RTX 4090", Some("rtx4090")),
+            (
+                "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
+                Some("rtxpro6000"),
+            ),
             ("NVIDIA L4", Some("l4")),
             ("NVIDIA L40S", None),
             ("NVIDIA RTX 6000 Ada Generation", None),
@@ -212,6 +218,7 @@ mod tests {
             ("NVIDIA A30", (8, 0), "a100"),
             ("Tesla T4", (7, 5), "a100"),
             ("NVIDIA B200", (10, 0), "h200"),
+            ("NVIDIA GeForce RTX 5090", (12, 0), "rtxpro6000"),
         ] {
             let card = Device {
                 name: name.to_owned(),
