@@ -32,6 +32,16 @@ __device__ double largest_of_block(double value, double* share) {
     return largest;
 }
 
+__device__ double sum_of_block(double value, double* share) {
+    for (int step = 16; step > 0; step /= 2) value += __shfl_xor_sync(0xffffffffu, value, step);
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) share[threadIdx.x / 32] = value;
+    __syncthreads();
+    double sum = share[0];
+    for (int warp = 1; warp < D / 32; ++warp) sum += share[warp];
+    return sum;
+}
+
 // The products of the rows' queries with a key, and the key's squared length.
 struct Products {
     double score[ROWS];
@@ -40,18 +50,23 @@ struct Products {
 
 __device__ Products multiply(const double (&query)[ROWS][D], const __half* key) {
     Products products = {};
-    for (int d = 0; d < D; ++d) {
-        const double element = __half2float(key[d]);
-        for (int row = 0; row < ROWS; ++row) products.score[row] += query[row][d] * element;
-        products.squares += element * element;
+    for (int d = 0; d < D; d += 2) {
+        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(key + d));
+        const double2 element = {pair.x, pair.y};
+        for (int row = 0; row < ROWS; ++row) {
+            const double2 part = *reinterpret_cast<const double2*>(&query[row][d]);
+            products.score[row] += part.x * element.x;
+            products.score[row] += part.y * element.y;
+        }
+        products.squares += element.x * element.x + element.y * element.y;
     }
     return products;
 }
 
 extern "C" __global__ void reference_causal(const __half* q, const __half* k, const __half* v, double* o,
                                             double* o_scale, int S, float scale) {
-    __shared__ double query[ROWS][D];
-    __shared__ double weight[ROWS][D];
+    __shared__ __align__(16) double query[ROWS][D];
+    __shared__ double2 weight[ROWS][D];  // and as the error scale counts it
     __shared__ double share[D / 32];
     const int first_row = blockIdx.x * ROWS;
     const int last_row = min(first_row + ROWS, S) - 1;
@@ -79,7 +94,7 @@ extern "C" __global__ void reference_causal(const __half* q, const __half* k, co
         longest[row] = largest_of_block(longest[row], share);
     }
 
-    double mass[ROWS] = {};
+    double mass[ROWS] = {};  // of this thread's keys
     double sum[ROWS] = {};
     double magnitude[ROWS] = {};
     for (int first = 0; first <= last_row; first += D) {
@@ -90,7 +105,9 @@ extern "C" __global__ void reference_causal(const __half* q, const __half* k, co
             const Products products = multiply(query, k + (group * S + key) * D);
             for (int row = 0; row < ROWS; ++row) {
                 const bool seen = key <= first_row + row;
-                weight[row][thread] = seen ? exp(products.score[row] * scale - largest[row]) : 0.0;
+                const double w = seen ? exp(products.score[row] * scale - largest[row]) : 0.0;
+                weight[row][thread] = {w, fmax(w, fmin(0x1p11 * w, 0x1p-14))};
+                mass[row] += w;
             }
         }
         __syncthreads();
@@ -100,13 +117,13 @@ extern "C" __global__ void reference_causal(const __half* q, const __half* k, co
             const double element = __half2float(v[(group * S + first + j) * D + thread]);
             for (int row = 0; row < ROWS; ++row) {
                 if (first + j > first_row + row) continue;  // 0 times an infinity is not 0
-                const double w = weight[row][j];
-                mass[row] += w;
-                sum[row] += w * element;
-                magnitude[row] += fmax(w, fmin(0x1p11 * w, 0x1p-14)) * fabs(element);
+                const double2 w = weight[row][j];
+                sum[row] += w.x * element;
+                magnitude[row] += w.y * fabs(element);
             }
         }
     }
+    for (int row = 0; row < ROWS; ++row) mass[row] = sum_of_block(mass[row], share);
     for (int row = 0; row < ROWS && first_row + row < S; ++row) {
         double squares = 0.0;
         for (int d = 0; d < D; ++d) squares += query[row][d] * query[row][d];
