@@ -1,5 +1,6 @@
 //! The playbook: hand-written steps in order. A step is kept if it is fast enough, or if it is the first that meets
-//! the gates of its phase, so that the next phase opens. Its tunables are swept once it is kept.
+//! the gates of its phase, so that the next phase opens. Its tunables are swept once it is kept. A step begins with the
+//! values that its parent found best, and if it comes to nothing with them, its own are tried.
 
 use super::sweep;
 use super::{Entry, EntryState, Operator, Plan, Proposal, RunSnapshot, StopReason, fastest};
@@ -17,20 +18,32 @@ pub(super) fn plan(run: &RunSnapshot<'_>) -> Plan {
         let Some(step) = run.of_step(file) else {
             return Plan::Propose(vec![proposal(index, file, source, best)]);
         };
-        let speedup = match step.state {
-            EntryState::Pending => return Plan::Wait,
-            EntryState::Rejected(_) | EntryState::Abandoned { .. } => continue,
-            EntryState::Accepted { speedup, .. } => speedup,
-        };
-        let is_fast = speedup >= best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE;
-        let phases = phases_through(run.task, source);
-        let opens = meets(step, &phases) && !kept.iter().any(|entry| meets(entry, &phases));
-        if !is_fast && !opens {
-            continue;
-        }
         let is_usable = |entry: &Entry| !run.steering.banned.contains(&entry.id);
-        if !is_usable(step) {
-            continue;
+        match step.state {
+            EntryState::Pending => return Plan::Wait,
+            EntryState::Abandoned { .. } => continue,
+            _ if !is_usable(step) => continue,
+            _ => {}
+        }
+        let phases = phases_through(run.task, source);
+        let is_open = kept.iter().any(|entry| meets(entry, &phases));
+        let is_worth_keeping = |entry: &Entry| {
+            let least = best.speedup().unwrap_or(1.0) * MIN_STEP_SHARE;
+            let is_fast = entry.speedup().is_some_and(|speedup| speedup >= least);
+            is_fast || (meets(entry, &phases) && !is_open)
+        };
+        if !is_worth_keeping(step) {
+            let own = source.plan().default_configuration();
+            if step.configuration == own {
+                continue;
+            }
+            let mut others = run.sweep_of(step.id);
+            match others.find(|entry| entry.configuration == own) {
+                None => return Plan::Propose(vec![sweep::proposal(step, file, own)]),
+                Some(entry) if entry.state == EntryState::Pending => return Plan::Wait,
+                Some(entry) if is_worth_keeping(entry) => {}
+                Some(_) => continue,
+            }
         }
         kept.push(step);
         let swept = source

@@ -313,6 +313,58 @@ fn the_playbook_steps_sweeps_and_inherits_what_was_found() {
 }
 
 #[test]
+fn a_step_that_is_poor_with_inherited_values_is_tried_with_its_own() {
+    let task = task();
+    for poor in [
+        accepted(0.9),
+        EntryState::Rejected(VerdictKind::LaunchRejected),
+    ] {
+        let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+        let (promoted, _) = run.run(|operator, configuration| {
+            let tile = configuration.get("TILE");
+            match (operator, configuration.contains_key("SPLIT")) {
+                (Operator::Baseline, _) => accepted(1.0),
+                (_, true) if tile == Some(&64) => poor.clone(),
+                (_, true) => accepted(4.0),
+                (_, false) if tile == Some(&64) => accepted(2.0),
+                (_, false) => accepted(1.5),
+            }
+        });
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(run.story(), @r"
+            - baseline ROWS=1
+            0 step TILE=16
+            1 sweep TILE=32
+            1 sweep TILE=64
+            3 step SPLIT=1 TILE=64
+            4 sweep SPLIT=1 TILE=16
+            4 sweep SPLIT=4 TILE=16
+            4 sweep SPLIT=4 TILE=64
+            5 step
+            ");
+        }
+        assert_eq!(promoted, Some(run.candidates[5].id));
+    }
+    // It is not swept if its own values do not help either.
+    let mut run = Rehearsal::new(&task, Method::Playbook, 45);
+    run.run(|operator, configuration| match operator {
+        Operator::Baseline => accepted(1.0),
+        _ if configuration.contains_key("SPLIT") => accepted(0.9),
+        _ if configuration.get("TILE") == Some(&64) => accepted(2.0),
+        _ => accepted(1.5),
+    });
+    insta::assert_snapshot!(run.story(), @r"
+    - baseline ROWS=1
+    0 step TILE=16
+    1 sweep TILE=32
+    1 sweep TILE=64
+    3 step SPLIT=1 TILE=64
+    4 sweep SPLIT=1 TILE=16
+    3 step
+    ");
+}
+
+#[test]
 fn a_rejected_or_slower_step_is_passed_over_and_not_swept() {
     let task = task();
     let mut run = Rehearsal::new(&task, Method::Playbook, 45);
