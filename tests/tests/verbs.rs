@@ -272,6 +272,7 @@ fn steps_are_kept_or_reverted_in_git_and_in_the_record() -> Result<()> {
     let (code, first) = evaluate(&[])?;
     ensure!(code == Some(0), "{first}");
     assert_eq!(text(&first, "/result/decision"), "keep");
+    assert_eq!(text(&first, "/result/file"), "own.cu");
     assert_eq!(checkout.commits()?, 1);
 
     // A wrong kernel is committed and reverted.
@@ -321,6 +322,34 @@ fn steps_are_kept_or_reverted_in_git_and_in_the_record() -> Result<()> {
     assert_eq!(decisions.collect::<Vec<_>>(), ["keep", "revert", "keep"]);
     assert_eq!(text(&rows[1], "/revert"), revert);
     assert_eq!(rows[1]["expected"], serde_json::json!(1.1));
+
+    // For a person: what, how long before and now, why, and what came of it.
+    let folder = data.path().to_str().context("UTF-8")?;
+    let words = ["evaluate", &file, "--task", TASK, "--data", folder];
+    let again = lab::kernelwright(&[&words[..], &["--hypothesis", "nothing changed"]].concat())?;
+    ensure!(again.status.success(), "{}", again.stderr);
+    let end = again.stdout.lines().rev().take(7).collect::<Vec<_>>();
+    let starts = [
+        "git        ",
+        "decision   KEEP (step 4): ",
+        "gain       expected -, found 1.000x over the best kept (1.000x)",
+        "hypothesis nothing changed",
+        "latency    baseline ",
+        "phase      no gate that a phase enforces is broken",
+        "file       own.cu",
+    ];
+    for (line, start) in end.iter().zip(starts) {
+        assert!(
+            line.starts_with(start),
+            "{line:?} and {start:?}: {}",
+            again.stdout
+        );
+    }
+    assert!(
+        end[4].contains(" us modelled, 1.000x; at least "),
+        "{}",
+        end[4]
+    );
     Ok(())
 }
 

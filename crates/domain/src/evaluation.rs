@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use crate::cleaning;
 use crate::device::Device;
 use crate::digest::Digest;
 use crate::finding::Finding;
@@ -269,6 +270,45 @@ pub struct GateOutcome {
     pub enforce: Enforce,
 }
 
+impl GateOutcome {
+    /// Returns true if the gate is broken and keeps the kernel from being promoted.
+    pub fn stands_before_promotion(&self) -> bool {
+        !self.met && self.enforce != Enforce::Advise
+    }
+
+    /// Says what a broken gate found and what it asks for.
+    pub fn shortfall(&self) -> String {
+        let mut words = self.subject.as_str().to_owned();
+        if let Some(case) = &self.case {
+            words.push_str(&format!(" on {}", cleaning::clean_line(case, 60)));
+        }
+        words.push_str(&format!(" is {}", short_number(self.found)));
+        if self.subject.is_modelled() {
+            words.push_str(" modelled");
+        }
+        if let Some(min) = self.min.filter(|min| self.found < *min) {
+            words.push_str(&format!(", at least {} is asked for", short_number(min)));
+        }
+        if let Some(max) = self.max.filter(|max| self.found > *max) {
+            words.push_str(&format!(", at most {} is allowed", short_number(max)));
+        }
+        if let Some(phase) = &self.phase {
+            words.push_str(&format!(" (phase {})", cleaning::clean_line(phase, 60)));
+        }
+        words
+    }
+}
+
+/// A number with at most three decimals, without trailing zeros.
+pub(crate) fn short_number(value: f64) -> String {
+    if value.fract() == 0.0 && value.abs() < 1e15 {
+        format!("{value:.0}")
+    } else {
+        let text = format!("{value:.3}");
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    }
+}
+
 /// One output of one execution, compared.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
 pub struct CheckOutcome {
@@ -416,9 +456,6 @@ impl Evaluation {
                 && (acceptance.timing.is_modelled() || outcome == Some(Outcome::Faster))
         };
         self.verdict.acceptance().is_some_and(settled)
-            && self
-                .gates
-                .iter()
-                .all(|gate| gate.met || gate.enforce == Enforce::Advise)
+            && !self.gates.iter().any(GateOutcome::stands_before_promotion)
     }
 }

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::evaluation::GateOutcome;
 use crate::margins::{is_regression, regression_percent};
 use crate::verdict::Verdict;
 
@@ -66,12 +67,14 @@ impl StepDecision {
     }
 }
 
-/// Decides about a kernel with this verdict and this speedup over the baseline. The speedup is
-/// compared with the best one ever kept, not with the last one, so that small losses cannot add up.
+/// Decides about a kernel with this verdict, these gates and this speedup over the baseline. The
+/// speedup is compared with the best one ever kept, not with the last one, so that small losses
+/// cannot add up. A kernel that a gate keeps from being promoted reaches no target.
 /// Every speedup is relative to a baseline timed beside it, so that differences between days and
 /// machine states cancel.
 pub fn decide_step(
     verdict: &Verdict,
+    gates: &[GateOutcome],
     speedup: Option<f64>,
     best: Option<f64>,
     target: Option<f64>,
@@ -97,10 +100,22 @@ pub fn decide_step(
         return revert(Some(gain), reason);
     }
     if let Some(target) = target.filter(|target| speedup >= *target) {
+        let reached = format!("{speedup:.3}x reaches the target of {target:.3}x");
+        let broken = gates.iter().find(|gate| gate.stands_before_promotion());
+        let (decision, reason) = match broken {
+            None => (Decision::Target, reached),
+            Some(gate) => (
+                Decision::Keep,
+                format!(
+                    "{reached}, but {} before it may be promoted",
+                    gate.shortfall()
+                ),
+            ),
+        };
         return StepDecision {
-            decision: Decision::Target,
+            decision,
             gain,
-            reason: format!("{speedup:.3}x reaches the target of {target:.3}x"),
+            reason,
         };
     }
     let reason = match gain {
@@ -122,6 +137,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::task::{Enforce, GateSubject};
     use crate::timing::{CacheState, ModelledTime, Timing};
     use crate::verdict::Acceptance;
 
@@ -156,8 +172,37 @@ mod tests {
             (None, None, None, Decision::Revert),
             (Some(f64::NAN), None, None, Decision::Revert),
         ] {
-            let found = decide_step(&accepted(), speedup, best, target);
+            let found = decide_step(&accepted(), &[], speedup, best, target);
             assert_eq!(found.decision, expected, "{speedup:?} {best:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn no_target_is_reached_while_a_gate_stands_before_promotion() {
+        let gate = |enforce, met| GateOutcome {
+            subject: GateSubject::CtasPerSm,
+            phase: Some("parallelism".to_owned()),
+            case: Some("starved".to_owned()),
+            min: Some(4.0),
+            max: None,
+            found: if met { 4.0 } else { 2.25 },
+            met,
+            enforce,
+        };
+        for (gate, expected) in [
+            (gate(Enforce::Phase, false), Decision::Keep),
+            (gate(Enforce::Phase, true), Decision::Target),
+            (gate(Enforce::Advise, false), Decision::Target),
+        ] {
+            let found = decide_step(&accepted(), &[gate], Some(2.0), None, Some(1.5));
+            assert_eq!(found.decision, expected, "{found:?}");
+            let told = "2.000x reaches the target of 1.500x, but ctas_per_sm on starved is 2.25, at least 4 is \
+                        asked for (phase parallelism) before it may be promoted";
+            assert_eq!(
+                found.reason == told,
+                expected == Decision::Keep,
+                "{found:?}"
+            );
         }
     }
 
@@ -166,7 +211,7 @@ mod tests {
         let wrong = Verdict::Inconclusive {
             reason: "too few".to_owned(),
         };
-        let found = decide_step(&wrong, Some(100.0), None, Some(1.5));
+        let found = decide_step(&wrong, &[], Some(100.0), None, Some(1.5));
         assert_eq!(found.decision, Decision::Revert);
         assert!(found.reason.contains("inconclusive"), "{}", found.reason);
     }
@@ -177,7 +222,7 @@ mod tests {
             let (mut best, mut current) = (1.0_f64, 1.0_f64);
             for factor in losses {
                 let tried = current * factor;
-                if decide_step(&accepted(), Some(tried), Some(best), None).decision.keeps_change() {
+                if decide_step(&accepted(), &[], Some(tried), Some(best), None).decision.keeps_change() {
                     current = tried;
                     best = best.max(tried);
                 }

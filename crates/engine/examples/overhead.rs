@@ -29,9 +29,10 @@ use usage::Usage;
 
 /// Slots that an instant run keeps open, as many as evaluators wait for jobs.
 const IN_FLIGHT: u32 = 8;
-/// Slots that a run with delays keeps open: more than models and evaluators hold, because a slot is
-/// planned only when the one that many places before it is judged.
-const IN_FLIGHT_DELAYED: u32 = 64;
+/// Slots that a run with delays keeps open: four times as many as models and evaluators hold, because a
+/// slot is planned only when the one that many places before it is judged, and one late answer keeps
+/// the others waiting.
+const IN_FLIGHT_DELAYED: u32 = 128;
 /// Calls to the model at once, with delays.
 const CALLS: usize = 24;
 /// Evaluators, in every part.
@@ -41,8 +42,8 @@ const RUNS: usize = 10;
 /// Candidates of each of these runs.
 const EACH: u32 = 200;
 /// Time for which delays are in effect before counting begins, and time of counting.
-const LEAD: Duration = Duration::from_secs(8);
-const COUNTING: Duration = Duration::from_secs(30);
+const LEAD: Duration = Duration::from_secs(20);
+const COUNTING: Duration = Duration::from_secs(60);
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {

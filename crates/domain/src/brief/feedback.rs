@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::profile;
 use crate::cleaning;
 use crate::digest::Digest;
-use crate::evaluation::{Evaluation, GateOutcome};
+use crate::evaluation::{Evaluation, GateOutcome, short_number};
 use crate::finding::Finding;
 use crate::problem::Problem;
 use crate::task::Enforce;
@@ -117,7 +117,7 @@ pub fn feedback(evaluation: &Evaluation, source: &str) -> Feedback {
             .gates
             .iter()
             .filter(|gate| !gate.met && gate.enforce != Enforce::Advise)
-            .map(unmet)
+            .map(GateOutcome::shortfall)
             .collect(),
     }
 }
@@ -168,8 +168,8 @@ fn summary(verdict: &Verdict) -> String {
         Verdict::GateRejected { gate, limit, found } => format!(
             "rejected: {} is {}, the limit is {}",
             cleaning::clean_line(gate, 60),
-            number(*found),
-            number(*limit)
+            short_number(*found),
+            short_number(*limit)
         ),
         Verdict::CompileTimeout { seconds } => {
             format!("rejected: the compiler did not finish within {seconds} s")
@@ -211,37 +211,6 @@ fn accepted(acceptance: &Acceptance) -> String {
         });
     }
     words
-}
-
-fn unmet(gate: &GateOutcome) -> String {
-    let mut words = gate.subject.as_str().to_owned();
-    if let Some(case) = &gate.case {
-        words.push_str(&format!(" on {}", cleaning::clean_line(case, 60)));
-    }
-    words.push_str(&format!(" is {}", number(gate.found)));
-    if gate.subject.is_modelled() {
-        words.push_str(" modelled");
-    }
-    if let Some(min) = gate.min.filter(|min| gate.found < *min) {
-        words.push_str(&format!(", at least {} is asked for", number(min)));
-    }
-    if let Some(max) = gate.max.filter(|max| gate.found > *max) {
-        words.push_str(&format!(", at most {} is allowed", number(max)));
-    }
-    if let Some(phase) = &gate.phase {
-        words.push_str(&format!(" (phase {})", cleaning::clean_line(phase, 60)));
-    }
-    words
-}
-
-/// A number with at most three decimals, without trailing zeros.
-fn number(value: f64) -> String {
-    if value.fract() == 0.0 && value.abs() < 1e15 {
-        format!("{value:.0}")
-    } else {
-        let text = format!("{value:.3}");
-        text.trim_end_matches('0').trim_end_matches('.').to_owned()
-    }
 }
 
 /// Writes the details of a verdict, with the source lines that they refer to.

@@ -1,13 +1,13 @@
 //! One step of an engineer's work, and the history of all of them.
 
 use domain::device::Device;
-use domain::evaluation::Evaluation;
+use domain::evaluation::{Evaluation, GateOutcome};
 use domain::iteration::Decision;
 use serde::Serialize;
 use store::{Iteration, IterationState};
 use worker::preflight::{Check, Status};
 
-use super::bench::Benched;
+use super::bench::{BenchCase, Benched};
 use super::build::Built;
 use super::profile::Profile;
 use super::sanitize::SanitizerReport;
@@ -21,6 +21,8 @@ const IDEA_WIDTH: usize = 40;
 /// A step with its decision.
 #[derive(Debug, Serialize)]
 pub struct Step {
+    /// The file, from the top of its repository.
+    pub file: String,
     /// Its number on its file, from 1.
     pub number: u32,
     /// The hypothesis.
@@ -199,8 +201,50 @@ pub fn text(step: &Step, device: &Device) -> String {
     text
 }
 
+/// What is missing for the first phase that the kernel does not pass; none where no gate of a phase was judged.
+fn phase(evaluation: &Evaluation) -> Option<String> {
+    let mut of_phases = evaluation
+        .gates
+        .iter()
+        .filter(|gate| gate.phase.is_some())
+        .peekable();
+    of_phases.peek()?;
+    let broken = of_phases.find(|gate| gate.stands_before_promotion());
+    Some(broken.map_or_else(
+        || "no gate that a phase enforces is broken".to_owned(),
+        GateOutcome::shortfall,
+    ))
+}
+
+/// Times of baseline and kernel in one run, and the blocks of the launches.
+fn latency(benched: &Benched) -> Option<String> {
+    let mean = |us: fn(&BenchCase) -> f64| {
+        let logs = benched.cases.iter().map(|case| us(case).ln()).sum::<f64>();
+        (logs / benched.cases.len() as f64).exp()
+    };
+    let kind = if benched.modelled {
+        "modelled"
+    } else {
+        "measured"
+    };
+    let speedup = benched.speedup.as_ref()?.ratio;
+    let (baseline, own) = (mean(|case| case.baseline_us), mean(|case| case.us));
+    let blocks = benched.cases.iter().flat_map(|case| &case.launches);
+    let least = blocks.map(|launch| launch.blocks_per_sm).reduce(f64::min)?;
+    Some(format!(
+        "baseline {baseline:.2} us -> {own:.2} us {kind}, {speedup:.3}x; at least {least:.1} CTAs per SM in every launch"
+    ))
+}
+
 fn decision(text: &mut String, step: &Step) {
     let factor = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.3}x"));
+    text.push_str(&format!("file       {}\n", plain(&step.file)));
+    if let Some(phase) = phase(&step.evaluation) {
+        text.push_str(&format!("phase      {phase}\n"));
+    }
+    if let Some(latency) = step.bench.as_ref().and_then(latency) {
+        text.push_str(&format!("latency    {latency}\n"));
+    }
     if !step.hypothesis.is_empty() {
         text.push_str(&format!("hypothesis {}\n", line(&step.hypothesis, 300)));
     }

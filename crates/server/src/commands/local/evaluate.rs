@@ -131,6 +131,7 @@ impl Work {
         let best_before = best.as_ref().map(|best| best.speedup);
         let mut decided = decide_step(
             &found.evaluation.verdict,
+            &found.evaluation.gates,
             found.speedup,
             best_before,
             target,
@@ -168,6 +169,7 @@ impl Work {
             IterationState::Planned => (None, None, None),
         };
         Ok(Step {
+            file: self.worktree.path().to_owned(),
             number,
             hypothesis: new.hypothesis,
             expected: new.expected,
