@@ -257,20 +257,30 @@ impl<'a> Stream<'a> {
     }
 
     /// Normal draws, except NaN and both infinities: each at one position that the key decides, and more rarely at
-    /// others. One of the infinities is in the first row: under a causal mask that row has a single score, so that a mask
-    /// of finite size in place of an infinite one shows there.
+    /// others.
+    ///
+    /// The first rows of the first two matrices get an infinity besides, of opposite sign in one column. Under a causal
+    /// mask such a row has a single score. Where both matrices are heads that share their keys, one of the scores is
+    /// -infinity, so that a mask of finite size in place of an infinite one shows.
     fn specials(&mut self, first: u64, end: u64, values: &mut Vec<f64>) {
         const KINDS: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
-        // The words of the elements follow those of the three positions.
-        self.read(0, 3);
+        // The words of the elements follow those of the positions.
+        const POSITIONS: u64 = 4;
+        self.read(0, POSITIONS);
+        let extents = &self.tensor.extents;
         let elements = self.tensor.elements();
-        let row = self.tensor.extents.last().copied().unwrap_or(1).max(1);
-        let in_first_row = 1 + (self.words[0] >> 31) as usize;
-        let places = [0, 1, 2].map(|at| {
-            let end = if at == in_first_row { row } else { elements };
-            u64::from(self.words[at]) % end
-        });
-        self.read(3 + 2 * first, 2 * (end - first));
+        let columns = extents.last().copied().unwrap_or(1).max(1);
+        let matrix: u64 = extents.iter().rev().take(2).product();
+        let mut places: Vec<(u64, f64)> = std::iter::zip(&self.words, KINDS)
+            .map(|(&word, kind)| (u64::from(word) % elements, kind))
+            .collect();
+        if elements > columns {
+            let word = self.words[3];
+            let column = u64::from(word) % columns;
+            let infinity = KINDS[1 + (word >> 31) as usize];
+            places.extend([(column, infinity), (matrix + column, -infinity)]);
+        }
+        self.read(POSITIONS + 2 * first, 2 * (end - first));
         let drawn = self.words.chunks_exact(2).map(|pair| {
             if unit(pair[1]) < 1.0 / SPECIAL_IN {
                 KINDS[pair[0] as usize % KINDS.len()]
@@ -279,8 +289,8 @@ impl<'a> Stream<'a> {
             }
         });
         values.extend((first..end).zip(drawn).map(|(index, value)| {
-            let chosen = places.iter().position(|&place| place == index);
-            chosen.map_or(value, |kind| KINDS[kind])
+            let chosen = places.iter().find(|(place, _)| *place == index);
+            chosen.map_or(value, |(_, special)| *special)
         }));
     }
 
