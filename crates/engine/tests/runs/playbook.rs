@@ -46,12 +46,14 @@ async fn a_run_breeds_sweeps_confirms_and_ends_on_a_branch() {
             "1 sweep TILE=32 2.50",
             "1 sweep TILE=64 2.00",
             "2 step TILE=32 -",
+            "4 sweep TILE=16 -",
             "2 step SPLIT=1 TILE=32 2.22",
+            "6 sweep SPLIT=1 TILE=16 2.22",
         ]
     );
     let champion = view.best.unwrap();
     assert_eq!(champion.candidate, lineage.nodes[2].id);
-    assert_eq!((view.trials, view.pending), (5, 0));
+    assert_eq!((view.trials, view.pending), (7, 0));
 
     let promotion = view.promotion.unwrap();
     let PromotionState::Committed { commit } = promotion.state else {
@@ -115,7 +117,7 @@ async fn search_and_confirmation_never_share_inputs() {
     }
     let [search, confirmation] = keys;
     assert!(search.iter().all(|key| *key == search[0]));
-    assert_eq!((search.len(), confirmation.len()), (6, 1));
+    assert_eq!((search.len(), confirmation.len()), (8, 1));
     assert!(!search.contains(&confirmation[0]));
 }
 
