@@ -304,8 +304,8 @@ pub struct BlockWork {
     pub tensor_macs: u64,
 }
 
-/// What the busiest multiprocessor does in a launch. Blocks start in order, each where one has ended first, and take the
-/// cycles of their critical paths.
+/// The work of the busiest multiprocessor in a launch. Blocks start in order, each where one has ended first, and take
+/// the cycles of their critical paths.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BusiestMultiprocessor {
     /// The most of any multiprocessor, for each kind of work. The maxima may be of different ones.

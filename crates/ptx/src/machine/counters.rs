@@ -188,7 +188,7 @@ fn heaviest_block(parts: &[Exec<'_>]) -> BlockWork {
     heaviest
 }
 
-/// What the busiest multiprocessor does; none if not all blocks have ended, or they were too many to place.
+/// The work of the busiest multiprocessor; none if not all blocks have ended, or they were too many to place.
 fn busiest_multiprocessor(
     launch: &Launch<'_>,
     parts: &[Exec<'_>],

@@ -201,7 +201,7 @@ pub fn text(step: &Step, device: &Device) -> String {
     text
 }
 
-/// What is missing for the first phase that the kernel does not pass; none where no gate of a phase was judged.
+/// The shortfall of the first phase that the kernel does not pass; none where no gate of a phase was judged.
 fn phase(evaluation: &Evaluation) -> Option<String> {
     let mut of_phases = evaluation
         .gates
