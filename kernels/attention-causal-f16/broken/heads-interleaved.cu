@@ -19,7 +19,7 @@ choices = [32, 64]
 value = 2
 choices = [2, 3]
 ---*/
-// Wrong: neighbouring query heads get neighbouring heads of keys, as if head h used those of h % G and not of h / R.
+// Wrong: neighbouring query heads get neighbouring heads of keys, as if head h used those of h % (B * G) and not of h / R.
 #include <cuda_fp16.h>
 
 constexpr int D = 128;

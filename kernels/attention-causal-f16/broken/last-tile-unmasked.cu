@@ -19,7 +19,7 @@ choices = [32, 64]
 value = 2
 choices = [2, 3]
 ---*/
-// Wrong: tiles behind the diagonal are skipped, and the mask is forgotten in the tile that the diagonal crosses.
+// Wrong: the mask compares the first key of a tile, so that the tile which the diagonal crosses stays unmasked.
 #include <cuda_fp16.h>
 
 constexpr int D = 128;
@@ -202,11 +202,11 @@ extern "C" __global__ void __launch_bounds__(32 * WARPS)
                 multiply_add(score[key / 8], query[d / 16 + 1], b[2], b[3]);
             }
         }
-        if (first >= end) {
 #pragma unroll
-            for (int key = 0; key < TILE; key += 8) {
+        for (int key = 0; key < TILE; key += 8) {
 #pragma unroll
-                for (int i = 0; i < 4; ++i) score[key / 8][i] = -INFINITY;
+            for (int i = 0; i < 4; ++i) {
+                if (first > position[i / 2]) score[key / 8][i] = -INFINITY;
             }
         }
 

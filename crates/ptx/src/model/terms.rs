@@ -52,7 +52,7 @@ pub enum Term {
     AtomicContention,
     /// Bytes from and to DRAM.
     DramBytes,
-    /// The critical path of one block, once per round of resident blocks: latency that nothing hides.
+    /// The time until the last block has ended, if each takes its critical path: latency that nothing hides.
     CriticalPath,
     /// The fixed cost of a launch.
     Launch,
