@@ -36,7 +36,7 @@ pub(crate) enum File {
 }
 
 /// A slot together with its file, in two bytes; `NONE` for no slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct SlotRef(u16);
 
 impl Default for SlotRef {

@@ -37,7 +37,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 use self::leftovers::Leftovers;
 use self::placement::Placement;
 use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
-use crate::lower::schedule;
+use crate::lower::schedule::CriticalPath;
 use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
 use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
@@ -480,7 +480,7 @@ impl Machine {
         };
         let allocations = self.memory.allocations();
         let bytes = allocations.iter().map(|a| a.bytes()).sum::<u64>();
-        let cycles_before = schedule::cycles_before(program, &config.latencies);
+        let critical_path = CriticalPath::of(program, &config.latencies);
         let prepared = |chosen: ChosenBlocks, tells_waves: bool| exec::Launch {
             program,
             kernel: &info.name,
@@ -494,7 +494,7 @@ impl Machine {
             budget: config.budget.unwrap_or(u64::MAX),
             spent: AtomicU64::new(0),
             stopped_at: AtomicU64::new(u64::MAX),
-            cycles_before: &cycles_before,
+            critical_path: &critical_path,
             tracks: allocations
                 .iter()
                 .map(|a| {

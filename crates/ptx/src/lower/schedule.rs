@@ -4,23 +4,92 @@
 //! instruction starts when its operands are ready, whatever stands before it. A warp issues one instruction a cycle:
 //! a segment ends when its last instruction could start, and not before those that are ready at any time or later were
 //! issued one after another. Results still in flight delay the next segment.
-//! Loops are looked at twice, so that what one iteration leaves in flight delays the next.
+//!
+//! A segment that several paths reach is simulated once, behind the segment above it. A branch to it from further above
+//! waits until its results in flight are ready no later than on that path. A loop is simulated twice, and an iteration
+//! takes the cycles of the second time. Cycles by which the first time takes longer are charged where the loop is
+//! entered. So no branch and no loop hides a latency, and work added anywhere never makes a path shorter.
 
-use crate::code::{Class, Leader, Op, Program, SlotRef};
+mod live_slots;
+
+use std::collections::BTreeSet;
+
+use self::live_slots::LiveSlots;
+use crate::code::{Class, Inst, Leader, NONE, Op, Program, SlotRef};
 use crate::config::Latencies;
 
-/// Most segments simulated per segment of the kernel; nested loops cost one more pass each.
+/// Most segments simulated per segment of the kernel. Each level of nested loops doubles the simulations of its
+/// segments.
 const MAX_PASSES: usize = 16;
+
+/// A result in flight, and the cycles from a point of the program until it is ready.
+type InFlight = (SlotRef, u64);
 
 struct Scoreboard {
     now: u64,
     ready: [Vec<u64>; 3],
+    /// The slots that may be ready later than now.
+    in_flight: Vec<SlotRef>,
 }
 
 impl Scoreboard {
     fn ready_at(&mut self, slot: SlotRef) -> Option<&mut u64> {
         let (file, slot) = slot.get()?;
         self.ready[file as usize].get_mut(slot)
+    }
+
+    fn write(&mut self, slot: SlotRef, done: u64) {
+        if let Some(ready) = self.ready_at(slot) {
+            *ready = done;
+            self.in_flight.push(slot);
+        }
+    }
+
+    /// The results that are not ready yet.
+    fn results_in_flight(&mut self) -> Vec<InFlight> {
+        let mut slots = std::mem::take(&mut self.in_flight);
+        slots.sort_unstable();
+        slots.dedup();
+        let now = self.now;
+        let results = slots.into_iter().filter_map(|slot| {
+            let cycles = self.ready_at(slot)?.saturating_sub(now);
+            (cycles > 0).then_some((slot, cycles))
+        });
+        let results: Vec<_> = results.collect();
+        self.in_flight = results.iter().map(|(slot, _)| *slot).collect();
+        results
+    }
+
+    /// Continues with the results in flight on a path that arrives now, in place of those of the path before.
+    fn replace(&mut self, arriving: &[InFlight]) {
+        let now = self.now;
+        for slot in std::mem::take(&mut self.in_flight) {
+            if let Some(ready) = self.ready_at(slot) {
+                *ready = now.min(*ready);
+            }
+        }
+        for &(slot, cycles) in arriving {
+            self.write(slot, now + cycles);
+        }
+    }
+
+    /// Lets results be ready no earlier than after these cycles.
+    fn put_off(&mut self, results: &[InFlight]) {
+        let now = self.now;
+        for &(slot, cycles) in results {
+            let ready = self.ready_at(slot).map_or(0, |ready| *ready);
+            self.write(slot, ready.max(now + cycles));
+        }
+    }
+
+    /// The cycles that another path must wait so that its results are ready no later than here.
+    fn later_by(&mut self, arriving: &[InFlight]) -> u64 {
+        let now = self.now;
+        let later = arriving.iter().map(|&(slot, cycles)| {
+            let ready = self.ready_at(slot).map_or(0, |ready| *ready);
+            (now + cycles).saturating_sub(ready.max(now))
+        });
+        later.max().unwrap_or(0)
     }
 }
 
@@ -110,6 +179,36 @@ impl StackOrShared {
     }
 }
 
+/// The slots whose values an instruction waits for.
+fn reads(program: &Program, at: usize) -> impl Iterator<Item = SlotRef> {
+    let inst = program.code[at];
+    let stored = match inst.op {
+        Op::Store => &program.memory[inst.x as usize].regs[..],
+        _ => &[],
+    };
+    let product = match inst.op {
+        Op::Tensor | Op::LoadMatrix => Some(&program.tensor[inst.x as usize]),
+        _ => None,
+    };
+    let fragments = product
+        .into_iter()
+        .flat_map(|op| op.a.iter().chain(&op.b).chain(&op.c));
+    let operands = program.flow[at].s.iter();
+    operands.chain(stored).chain(fragments).copied()
+}
+
+/// The slots to which an instruction writes its results.
+fn writes(program: &Program, at: usize) -> impl Iterator<Item = SlotRef> {
+    let inst = program.code[at];
+    let further = match inst.op {
+        Op::Load => &program.memory[inst.x as usize].regs[..],
+        Op::Tensor | Op::LoadMatrix => &program.tensor[inst.x as usize].d[..],
+        _ => &[],
+    };
+    let flow = &program.flow[at];
+    [flow.d, flow.q].into_iter().chain(further.iter().copied())
+}
+
 /// The first cycle by which instructions that are ready at these times can all have been issued, one a cycle.
 fn end_of_issue(mut ready: Vec<u64>) -> u64 {
     ready.sort_unstable();
@@ -119,13 +218,13 @@ fn end_of_issue(mut ready: Vec<u64>) -> u64 {
 }
 
 /// Simulates a segment and returns its cycles.
-fn segment(
+fn simulate(
     board: &mut Scoreboard,
     program: &Program,
     from: usize,
     to: usize,
     latencies: &Latencies,
-) -> u32 {
+) -> u64 {
     let entry = board.now;
     let mut last_start = entry;
     let mut stores: Vec<Stored> = Vec::new();
@@ -134,25 +233,11 @@ fn segment(
     for at in from..to {
         let inst = program.code[at];
         let class = program.class[at];
-        let flow = program.flow[at];
         let mut start = entry;
-        let mut wait = |board: &mut Scoreboard, slots: &[SlotRef]| {
-            for slot in slots {
-                if let Some(ready) = board.ready_at(*slot) {
-                    start = start.max(*ready);
-                }
+        for slot in reads(program, at) {
+            if let Some(ready) = board.ready_at(slot) {
+                start = start.max(*ready);
             }
-        };
-        wait(board, &flow.s);
-        match inst.op {
-            Op::Store => wait(board, &program.memory[inst.x as usize].regs),
-            Op::Tensor | Op::LoadMatrix => {
-                let op = &program.tensor[inst.x as usize];
-                wait(board, &op.a);
-                wait(board, &op.b);
-                wait(board, &op.c);
-            }
-            _ => {}
         }
         if let Some(access) = StackOrShared::of(program, at) {
             if access.reads {
@@ -166,18 +251,8 @@ fn segment(
             }
         }
         let done = start + u64::from(latency(class, latencies));
-        let finish = |board: &mut Scoreboard, slots: &[SlotRef]| {
-            for slot in slots {
-                if let Some(ready) = board.ready_at(*slot) {
-                    *ready = done;
-                }
-            }
-        };
-        finish(board, &[flow.d, flow.q]);
-        match inst.op {
-            Op::Load => finish(board, &program.memory[inst.x as usize].regs),
-            Op::Tensor | Op::LoadMatrix => finish(board, &program.tensor[inst.x as usize].d),
-            _ => {}
+        for slot in writes(program, at) {
+            board.write(slot, done);
         }
         last_start = last_start.max(start);
         if class != Class::Move {
@@ -193,79 +268,244 @@ fn segment(
         };
     }
     board.now = last_start.max(end_of_issue(issued)) + after;
-    u32::try_from(board.now - entry).unwrap_or(u32::MAX)
+    board.now - entry
 }
 
-/// Cycles to charge when an instruction is issued: a segment's whole time stands at its last instruction.
-fn stalls(program: &Program, latencies: &Latencies) -> Vec<u32> {
-    let mut starts = vec![false; program.code.len() + 1];
-    for (at, inst) in program.code.iter().enumerate() {
-        match inst.op {
-            Op::Branch => {
-                starts[inst.x as usize] = true;
-                starts[at + 1] = true;
-            }
-            Op::BranchTable => {
-                for target in &program.tables[inst.x as usize] {
-                    starts[*target as usize] = true;
+/// The segments that a branch back repeats.
+#[derive(Debug, Clone, Copy)]
+struct Loop {
+    first: usize,
+    last: usize,
+    /// Cycles by which the first iteration takes longer than the next.
+    entry: u64,
+}
+
+/// Reports whether the instruction behind one may be the next.
+fn continues(inst: &Inst) -> bool {
+    let leaves = matches!(
+        inst.op,
+        Op::Branch | Op::BranchTable | Op::Exit | Op::Return
+    );
+    !leaves || inst.guard != NONE
+}
+
+/// The segments of a program, and the cycles that are charged to each.
+struct Segments<'a> {
+    program: &'a Program,
+    latencies: &'a Latencies,
+    /// The first instruction of each segment, and the end of the last.
+    bounds: Vec<usize>,
+    /// By segment, those to which its last instruction may jump.
+    targets: Vec<Vec<usize>>,
+    /// By segment, those that may be executed next.
+    next: Vec<Vec<usize>>,
+    live: LiveSlots,
+    board: Scoreboard,
+    stalls: Vec<u64>,
+    /// By the segment at their end.
+    loops: Vec<Option<Loop>>,
+    /// By segment, those that branch forward to it and what is in flight there.
+    arriving: Vec<Vec<(usize, Vec<InFlight>)>>,
+    /// By segment, the cycles that it waits if its branch forward is taken.
+    taken: Vec<u64>,
+    /// Segments that may still be simulated once more.
+    passes: usize,
+}
+
+impl<'a> Segments<'a> {
+    fn of(program: &'a Program, latencies: &'a Latencies) -> Self {
+        let mut starts = vec![false; program.code.len() + 1];
+        for (at, inst) in program.code.iter().enumerate() {
+            match inst.op {
+                Op::Branch => {
+                    starts[inst.x as usize] = true;
+                    starts[at + 1] = true;
                 }
-                starts[at + 1] = true;
+                Op::BranchTable => {
+                    for target in &program.tables[inst.x as usize] {
+                        starts[*target as usize] = true;
+                    }
+                    starts[at + 1] = true;
+                }
+                Op::Barrier
+                | Op::WarpBarrier
+                | Op::Exit
+                | Op::AsyncWait
+                | Op::Call
+                | Op::CallPointer
+                | Op::Return => starts[at + 1] = true,
+                _ => {}
             }
-            Op::Barrier
-            | Op::WarpBarrier
-            | Op::Exit
-            | Op::AsyncWait
-            | Op::Call
-            | Op::CallPointer
-            | Op::Return => starts[at + 1] = true,
-            _ => {}
         }
-    }
-    for entry in &program.entries {
-        starts[entry.pc as usize] = true;
-    }
-    let bounds: Vec<usize> = std::iter::once(0)
-        .chain((1..starts.len()).filter(|at| starts[*at] || *at == program.code.len()))
-        .collect();
-    let mut stalls = vec![0; program.code.len()];
-    let mut board = Scoreboard {
-        now: 0,
-        ready: program.slots.map(|count| vec![0; count]),
-    };
-    let mut passes = bounds.len().saturating_mul(MAX_PASSES);
-    for index in 1..bounds.len() {
-        let end = bounds[index];
-        stalls[end - 1] = segment(&mut board, program, bounds[index - 1], end, latencies);
-        let last = program.code[end - 1];
-        if last.op == Op::Branch && (last.x as usize) < end {
-            // A loop: once more around, as it runs when it is warm.
-            let Ok(first) = bounds.binary_search(&(last.x as usize)) else {
-                continue;
+        for entry in &program.entries {
+            starts[entry.pc as usize] = true;
+        }
+        let bounds: Vec<usize> = std::iter::once(0)
+            .chain((1..starts.len()).filter(|at| starts[*at] || *at == program.code.len()))
+            .collect();
+        let segments = bounds.len() - 1;
+        let last_of = |segment: usize| &program.code[bounds[segment + 1] - 1];
+        let targets_of = |segment| {
+            let inst = last_of(segment);
+            let places = match inst.op {
+                Op::Branch => std::slice::from_ref(&inst.x),
+                Op::BranchTable => &program.tables[inst.x as usize][..],
+                _ => &[],
             };
-            if passes < index - first {
-                continue;
+            let found = |place: &u32| bounds.binary_search(&(*place as usize)).ok();
+            let found = places.iter().filter_map(found);
+            found.filter(|target| *target < segments).collect()
+        };
+        let targets: Vec<Vec<usize>> = (0..segments).map(targets_of).collect();
+        let next_of = |segment: usize| {
+            let above =
+                Some(segment + 1).filter(|next| *next < segments && continues(last_of(segment)));
+            targets[segment].iter().copied().chain(above).collect()
+        };
+        let next: Vec<Vec<usize>> = (0..segments).map(next_of).collect();
+        let live = LiveSlots::of(program, &bounds, &next);
+        Self {
+            program,
+            latencies,
+            targets,
+            next,
+            live,
+            board: Scoreboard {
+                now: 0,
+                ready: program.slots.map(|count| vec![0; count]),
+                in_flight: Vec::new(),
+            },
+            stalls: vec![0; segments],
+            taken: vec![0; segments],
+            loops: vec![None; segments],
+            arriving: vec![Vec::new(); segments + 1],
+            passes: segments.saturating_mul(MAX_PASSES),
+            bounds,
+        }
+    }
+
+    /// Continues at a segment behind the one above it, or if that leaves for elsewhere, behind the first branch.
+    fn arrive(&mut self, segment: usize) {
+        let arriving = std::mem::take(&mut self.arriving[segment]);
+        if segment > 0
+            && !self.next[segment - 1].contains(&segment)
+            && let Some((_, results)) = arriving.first()
+        {
+            self.board.replace(results);
+        }
+        for (from, _) in &arriving {
+            self.taken[*from] = 0;
+        }
+        for (from, results) in &arriving {
+            let later = self.board.later_by(results);
+            self.taken[*from] = self.taken[*from].max(later);
+        }
+    }
+
+    /// Simulates segments one after another, the loops among them twice, and returns their cycles with one iteration of
+    /// each loop. If the segments are themselves a loop, its branch back is not followed again.
+    fn simulate(&mut self, from: usize, to: usize, is_loop: bool) -> u64 {
+        // The cycles before each segment.
+        let mut before = vec![0];
+        let mut cycles = 0;
+        for segment in from..to {
+            if segment > from || !is_loop {
+                self.arrive(segment);
             }
-            passes -= index - first;
-            for inner in first + 1..=index {
-                stalls[bounds[inner] - 1] = segment(
-                    &mut board,
-                    program,
-                    bounds[inner - 1],
-                    bounds[inner],
-                    latencies,
-                );
+            let (begin, end) = (self.bounds[segment], self.bounds[segment + 1]);
+            let stall = simulate(&mut self.board, self.program, begin, end, self.latencies);
+            self.stalls[segment] = stall;
+            cycles += stall;
+            let results = self.board.results_in_flight();
+            let mut back = None;
+            for &target in &self.targets[segment] {
+                if target > segment {
+                    let read = results.iter().copied();
+                    let read = read.filter(|(slot, _)| self.live.contains(target, *slot));
+                    self.arriving[target].push((segment, read.collect()));
+                } else if target >= from && !(is_loop && target == from && segment + 1 == to) {
+                    back = Some(back.map_or(target, |first: usize| first.min(target)));
+                }
+            }
+            if let Some(first) = back
+                && let Some(passes) = self.passes.checked_sub(segment + 1 - first)
+            {
+                self.passes = passes;
+                let cold = cycles - before[first - from];
+                let warm = self.simulate(first, segment + 1, true);
+                self.loops[segment] = Some(Loop {
+                    first,
+                    last: segment,
+                    entry: cold.saturating_sub(warm),
+                });
+                // The loop may end after one iteration.
+                self.board.put_off(&results);
+            }
+            before.push(cycles);
+        }
+        cycles
+    }
+
+    /// The segments from which each one is reached without a branch back.
+    fn sources(&self) -> Vec<Vec<usize>> {
+        let mut sources = vec![Vec::new(); self.stalls.len()];
+        for (segment, next) in self.next.iter().enumerate() {
+            for next in next.iter().filter(|next| **next > segment) {
+                sources[*next].push(segment);
+            }
+        }
+        sources
+    }
+
+    /// The segments from which a loop is entered. If an earlier loop leads to it, those from which that is entered.
+    fn entries(&self, sources: &[Vec<usize>], first: usize, entries: &mut BTreeSet<usize>) {
+        for &segment in &sources[first] {
+            let earlier = self.loops.iter().flatten().filter(|earlier| {
+                (earlier.first..=earlier.last).contains(&segment) && earlier.last < first
+            });
+            match earlier.map(|earlier| earlier.first).min() {
+                Some(earlier) => self.entries(sources, earlier, entries),
+                None => {
+                    entries.insert(segment);
+                }
             }
         }
     }
-    stalls
 }
 
-/// Prefix sums: the cycles of all instructions before each one, and of all at the end.
-pub(crate) fn cycles_before(program: &Program, latencies: &Latencies) -> Vec<u64> {
-    let mut total = 0;
-    let sums = stalls(program, latencies).into_iter().map(|stall| {
-        total += u64::from(stall);
-        total
-    });
-    std::iter::once(0).chain(sums).collect()
+/// The static critical path of a program.
+#[derive(Debug)]
+pub(crate) struct CriticalPath {
+    /// Cycles from the first instruction to before each one, and to the end. A segment's whole time stands at its last
+    /// instruction.
+    pub(crate) before: Vec<u64>,
+    /// By instruction, the cycles that it waits if it is a branch forward that is taken.
+    pub(crate) taken: Vec<u64>,
+}
+
+impl CriticalPath {
+    pub(crate) fn of(program: &Program, latencies: &Latencies) -> Self {
+        let mut segments = Segments::of(program, latencies);
+        segments.simulate(0, segments.stalls.len(), false);
+        let mut stalls = segments.stalls.clone();
+        let sources = segments.sources();
+        let loops = segments.loops.iter().flatten();
+        for repeated in loops.filter(|repeated| repeated.entry > 0) {
+            let mut entries = BTreeSet::new();
+            segments.entries(&sources, repeated.first, &mut entries);
+            for entry in entries {
+                stalls[entry] += repeated.entry;
+            }
+        }
+        let mut before = vec![0; program.code.len() + 1];
+        let mut taken = vec![0; program.code.len()];
+        for (segment, stall) in stalls.into_iter().enumerate() {
+            let (begin, end) = (segments.bounds[segment], segments.bounds[segment + 1]);
+            let sum = before[begin];
+            before[begin + 1..end].fill(sum);
+            before[end] = sum + stall;
+            taken[end - 1] = segments.taken[segment];
+        }
+        Self { before, taken }
+    }
 }

@@ -28,6 +28,7 @@ use super::warp::{Fragment, Wait, Warp};
 use crate::check::Findings;
 use crate::code::{Inst, Program};
 use crate::config::{Checks, Latencies};
+use crate::lower::schedule::CriticalPath;
 use crate::memory::Memory;
 use crate::report::{BlockWork, Outcome};
 use crate::sync::Signals;
@@ -59,9 +60,7 @@ pub(crate) struct Launch<'a> {
     pub(crate) spent: AtomicU64,
     /// The lowest index of a block that ended the launch; blocks with a higher index need not run.
     pub(crate) stopped_at: AtomicU64,
-    /// Cycles of the static critical path from the first instruction to before each one, with one more entry for the
-    /// end.
-    pub(crate) cycles_before: &'a [u64],
+    pub(crate) critical_path: &'a CriticalPath,
     /// Per allocation: touched sectors and the state of race detection between blocks.
     pub(crate) tracks: Vec<Track>,
     /// The blocks that are executed.
@@ -221,7 +220,7 @@ impl<'a> Exec<'a> {
     pub(crate) fn forget_poll(&self, warp: &mut Warp, branch: u32) {
         let program = self.launch.program;
         if program.polls.binary_search(&branch).is_ok() {
-            let cycles = self.launch.cycles_before;
+            let cycles = &self.launch.critical_path.before;
             let begin = program.code[branch as usize].x;
             let round = cycles[branch as usize + 1] - cycles[begin as usize];
             warp.cycles = warp.cycles.saturating_sub(round);

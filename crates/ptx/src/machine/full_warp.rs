@@ -130,6 +130,7 @@ pub(crate) fn run<F: VectorOps>(
         }
         run.settle(exec, warp, left, pc + 1);
         if mask == FULL {
+            warp.cycles += exec.launch.critical_path.taken[pc as usize];
             warp.pc = inst.x;
             if inst.x <= pc {
                 exec.forget_poll(warp, pc);

@@ -46,7 +46,7 @@ impl Run {
     #[inline(always)]
     pub(super) fn settle(&self, exec: &mut Exec<'_>, warp: &mut Warp, left: &mut u64, end: u32) {
         exec.counts.run(self.begin, end, self.lanes.count_ones());
-        let cycles = exec.launch.cycles_before;
+        let cycles = &exec.launch.critical_path.before;
         warp.cycles += cycles[end as usize] - cycles[self.begin as usize];
         *left = left.saturating_sub(u64::from(end - self.begin));
         warp.pc = end;
@@ -170,6 +170,9 @@ pub(crate) fn run<F: VectorOps>(
                         control::branch_poison(exec, block, warp, inst.guard, active, pc);
                     }
                     run.settle(exec, warp, left, pc + 1);
+                    if mask != 0 {
+                        warp.cycles += exec.launch.critical_path.taken[pc as usize];
+                    }
                     if mask == active {
                         warp.pc = inst.x;
                     } else if mask != 0 {

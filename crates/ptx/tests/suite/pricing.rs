@@ -124,6 +124,43 @@ fn values_carried_through_memory_wait_for_it() {
 }
 
 #[test]
+fn a_loaded_value_is_waited_for_on_every_path() {
+    let cycles = |body: &str| Run::new(body, 1, 32).microseconds() * 2040.0;
+    let (load, use_it) = (
+        "ld.global.u32 %r12, [%rd5];\n",
+        "add.u32 %r10, %r10, %r12;\n",
+    );
+    let plain = cycles(&format!("{load}{use_it}"));
+    let around = |chosen: &str| {
+        let skip = format!("setp.{chosen}.u32 %p2, %r5, 0;\n@%p2 bra END;\n{use_it}END:\n");
+        cycles(&format!("{load}{skip}{use_it}"))
+    };
+    // Once on either path.
+    for time in [around("eq"), around("ne")] {
+        assert!(
+            time > plain && time < 1.5 * plain,
+            "{plain} and {time} cycles"
+        );
+    }
+    let rounds = |outer: u32, inner: u32| {
+        let inner = format!(
+            "mov.u32 %r21, 0;\nIN: {use_it}add.u32 %r21, %r21, 1;\nsetp.lt.u32 %p1, %r21, {inner};\n@%p1 bra IN;\n"
+        );
+        cycles(&format!(
+            "mov.u32 %r20, 0;\nOUT: {load}{inner}add.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, {outer};\n@%p1 bra OUT;\n"
+        ))
+    };
+    // The first round of the inner loop waits, and the others do not.
+    let (one, two) = (rounds(1, 1), rounds(2, 1));
+    assert!(
+        one > plain && two - one > 0.9 * plain,
+        "{plain}, {one} and {two} cycles"
+    );
+    let more = rounds(2, 101) - rounds(2, 1);
+    assert!(more < 200.0 * 0.2 * plain, "{plain} and {more} cycles");
+}
+
+#[test]
 fn constants_are_read_one_address_after_another() {
     let time = |address: &str| {
         let body = repeated(&format!("ld.const.u32 %r10, [{address}];"), 200);
@@ -195,47 +232,59 @@ fn code_that_is_seldom_executed_makes_no_spill_cheaper() {
     assert!(diluted >= plain, "{plain} and {diluted} us");
 }
 
-/// Statements of generated kernels; `N` stands for a number of their own.
-const STATEMENTS: [&str; 25] = [
+/// Statements of generated kernels; `N` stands for a number of their own. As in a compiler's output, no register that a
+/// load writes is written again.
+const STATEMENTS: [&str; 31] = [
     "add.u32 %r10, %r10, %r11;",
     "mul.lo.u32 %r11, %r10, %r11;",
     "fma.rn.f32 %f1, %f1, %f2, %f1;",
     "sqrt.approx.f32 %f1, %f1;",
     "div.u32 %r10, %r10, %r11;\nor.b32 %r11, %r11, 1;",
     "or.b64 %rd11, %rd11, 1;\nrem.s64 %rd10, %rd10, %rd11;",
-    "or.b64 %rd12, %rd10, 0x500000000;\nor.b64 %rd11, %rd11, 1;\ndiv.u64 %rd10, %rd12, %rd11;",
+    "or.b64 %xN, %rd10, 0x500000000;\nor.b64 %rd11, %rd11, 1;\ndiv.u64 %rd10, %xN, %rd11;",
     "cvt.rn.f32.u32 %f2, %r10;",
-    "ld.global.u32 %r12, [%rd5];\nadd.u32 %r10, %r10, %r12;",
-    "and.b32 %r13, %r2, 1016;\nshl.b32 %r13, %r13, 4;\nand.b32 %r13, %r13, 8188;\ncvt.u64.u32 %rd13, %r13;\n\
-     add.s64 %rd13, %rd13, %rd1;\nld.global.u32 %r12, [%rd13];\nadd.u32 %r10, %r10, %r12;",
-    "ld.global.v4.u32 {%r12, %r13, %r14, %r15}, [%rd1+256];\nadd.u32 %r10, %r10, %r15;",
+    "ld.global.u32 %aN, [%rd5];\nadd.u32 %r10, %r10, %aN;",
+    "and.b32 %bN, %r2, 1016;\nshl.b32 %bN, %bN, 4;\nand.b32 %bN, %bN, 8188;\ncvt.u64.u32 %yN, %bN;\n\
+     add.s64 %yN, %yN, %rd1;\nld.global.u32 %aN, [%yN];\nadd.u32 %r10, %r10, %aN;",
+    "ld.global.v4.u32 {%aN, %bN, %cN, %eN}, [%rd1+256];\nadd.u32 %r10, %r10, %eN;",
     "st.global.u32 [%rd7], %r10;",
     "st.shared.u32 [%r2], %r10;\nld.shared.u32 %r10, [%r2];",
-    "ld.shared.u32 %r12, [%r2];\nxor.b32 %r10, %r10, %r12;",
+    "ld.shared.u32 %aN, [%r2];\nxor.b32 %r10, %r10, %aN;",
     "st.shared.u32 [%r2], %r10;\nbar.sync 0;",
     "st.local.u32 [l], %r10;\nld.local.u32 %r10, [l];",
     "red.global.add.u32 [%rd3+16], 1;",
-    "atom.global.add.u32 %r12, [%rd7], 1;",
-    "ld.const.u32 %r12, [%rd6];\nadd.u32 %r10, %r10, %r12;",
-    "ld.const.u32 %r12, [c+16];",
+    "atom.global.add.u32 %aN, [%rd7], 1;",
+    "ld.const.u32 %aN, [%rd6];\nadd.u32 %r10, %r10, %aN;",
+    "ld.const.u32 %aN, [c+16];",
     "nanosleep.u32 300;",
     "shfl.sync.bfly.b32 %r10, %r10, 1, 31, 0xffffffff;",
-    "mov.u32 %r20, 0;\nLN: add.u32 %r10, %r10, %r20;\nadd.u32 %r20, %r20, 1;\nsetp.lt.u32 %p1, %r20, 40;\n@%p1 bra LN;",
-    "setp.ne.u32 %p2, %r5, 0;\n@%p2 bra LN;\nmul.lo.u32 %r10, %r10, %r11;\nld.global.u32 %r12, [%rd5+1024];\n\
-     add.u32 %r10, %r10, %r12;\nLN:",
-    "and.b32 %r21, %r5, 31;\nmov.u32 %r20, 0;\nLN: add.u32 %r10, %r10, %r20;\nadd.u32 %r20, %r20, 1;\n\
-     setp.lt.u32 %p1, %r20, %r21;\n@%p1 bra LN;",
+    "mov.u32 %iN, 0;\nLN: add.u32 %r10, %r10, %iN;\nadd.u32 %iN, %iN, 1;\nsetp.lt.u32 %p1, %iN, 40;\n@%p1 bra LN;",
+    "setp.ne.u32 %p2, %r5, 0;\n@%p2 bra LN;\nmul.lo.u32 %r10, %r10, %r11;\nld.global.u32 %aN, [%rd5+1024];\n\
+     add.u32 %r10, %r10, %aN;\nLN:",
+    "and.b32 %jN, %r5, 31;\nmov.u32 %iN, 0;\nLN: add.u32 %r10, %r10, %iN;\nadd.u32 %iN, %iN, 1;\n\
+     setp.lt.u32 %p1, %iN, %jN;\n@%p1 bra LN;",
+    // No block takes the branch around the statement, and then all do.
+    "setp.gt.u32 %p2, %r5, 1000;\n@%p2 bra LN;\nmul.lo.u32 %r10, %r10, %r11;\nfma.rn.f32 %f1, %f1, %f2, %f1;\nLN:",
+    "setp.lt.u32 %p2, %r5, 1000;\n@%p2 bra LN;\nmul.lo.u32 %r10, %r10, %r11;\nfma.rn.f32 %f1, %f1, %f2, %f1;\nLN:",
+    "mov.u32 %iN, 0;\nLN: mov.u32 %jN, 0;\nMN: add.u32 %r10, %r10, %jN;\nadd.u32 %jN, %jN, 1;\n\
+     setp.lt.u32 %p1, %jN, 3;\n@%p1 bra MN;\nld.global.u32 %aN, [%rd5];\nadd.u32 %iN, %iN, 1;\n\
+     setp.lt.u32 %p1, %iN, 4;\n@%p1 bra LN;\nadd.u32 %r10, %r10, %aN;",
+    "ld.global.u32 %r12, [%rd5];",
+    "add.u32 %r10, %r10, %r12;",
+    "mov.u32 %iN, 0;\nLN: add.u32 %r11, %r11, %iN;\nadd.u32 %iN, %iN, 1;\nsetp.lt.u32 %p1, %iN, 1;\n@%p1 bra LN;",
 ];
 
 fn program(statements: &[(usize, bool)], with_added: bool) -> String {
+    let own = ["a", "b", "c", "e", "i", "j"].map(|name| format!(".reg .b32 %{name}<40>;\n"));
+    let declared = own.concat() + ".reg .b64 %x<40>;\n.reg .b64 %y<40>;\n";
     let kept = statements
         .iter()
         .enumerate()
-        .filter(|(_, (_, added))| with_added || !added);
-    kept.map(|(number, (statement, _))| {
-        STATEMENTS[*statement].replace("LN", &format!("L{number}")) + "\n"
-    })
-    .collect()
+        .filter(|(_, (_, added))| with_added || !added)
+        .map(|(number, (statement, _))| {
+            STATEMENTS[*statement].replace('N', &number.to_string()) + "\n"
+        });
+    declared + &kept.collect::<String>()
 }
 
 proptest! {
