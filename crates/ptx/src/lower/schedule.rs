@@ -8,7 +8,7 @@
 //! A segment that several paths reach is simulated once, behind the segment above it. A branch to it from further above
 //! waits until its results in flight are ready no later than on that path. A loop is simulated twice, and an iteration
 //! takes the cycles of the second time. Cycles by which the first time takes longer are charged where the loop is
-//! entered. So no branch and no loop hides a latency, and work added anywhere never makes a path shorter.
+//! entered. So no branch and no loop hides a latency.
 
 mod live_slots;
 
@@ -378,7 +378,7 @@ impl<'a> Segments<'a> {
             stalls: vec![0; segments],
             taken: vec![0; segments],
             loops: vec![None; segments],
-            arriving: vec![Vec::new(); segments + 1],
+            arriving: vec![Vec::new(); segments],
             passes: segments.saturating_mul(MAX_PASSES),
             bounds,
         }
@@ -392,9 +392,6 @@ impl<'a> Segments<'a> {
             && let Some((_, results)) = arriving.first()
         {
             self.board.replace(results);
-        }
-        for (from, _) in &arriving {
-            self.taken[*from] = 0;
         }
         for (from, results) in &arriving {
             let later = self.board.later_by(results);
@@ -415,6 +412,7 @@ impl<'a> Segments<'a> {
             let (begin, end) = (self.bounds[segment], self.bounds[segment + 1]);
             let stall = simulate(&mut self.board, self.program, begin, end, self.latencies);
             self.stalls[segment] = stall;
+            self.taken[segment] = 0;
             cycles += stall;
             let results = self.board.results_in_flight();
             let mut back = None;

@@ -156,6 +156,7 @@ pub(crate) fn table(
         };
         places[lane] = target;
     }
+    warp.cycles += exec.launch.critical_path.taken[pc as usize];
     scatter(exec, warp, pc, lanes(mask).map(|lane| (lane, places[lane])));
     Ok(())
 }

@@ -142,6 +142,15 @@ fn a_loaded_value_is_waited_for_on_every_path() {
             "{plain} and {time} cycles"
         );
     }
+    let table = format!(
+        "mov.u32 %r22, 1;\n{load}TS: .branchtargets OVER, END;\nbrx.idx %r22, TS;\nOVER: bra.uni END;\n\
+         {use_it}END:\n{use_it}"
+    );
+    assert!(
+        cycles(&table) > plain,
+        "{} and {plain} cycles",
+        cycles(&table)
+    );
     let rounds = |outer: u32, inner: u32| {
         let inner = format!(
             "mov.u32 %r21, 0;\nIN: {use_it}add.u32 %r21, %r21, 1;\nsetp.lt.u32 %p1, %r21, {inner};\n@%p1 bra IN;\n"
