@@ -77,7 +77,8 @@ pub fn draw_uniform(population: usize, count: usize, rng: &mut impl Rng) -> Vec<
 /// either has. Each thought is compared only with those that share a word of its *prefix*: with its
 /// words in one fixed order, the first ones, one more than may be missing from the other. Sets that
 /// are so similar share at least one such word (prefix filtering: Bayardo, Ma, Srikant, "Scaling up
-/// all pairs similarity search", WWW 2007).
+/// all pairs similarity search", WWW 2007). Of these only the ones with nearly the same signature are
+/// read, because many thoughts of a long run share a word.
 #[derive(Debug, Clone, Default)]
 pub struct DistinctThoughts {
     places: Vec<usize>,
@@ -85,6 +86,8 @@ pub struct DistinctThoughts {
     numbers: HashMap<String, Word>,
     /// The words of each kept thought, in the order of `places`.
     words: Vec<Box<[Word]>>,
+    /// Their signatures.
+    signatures: Vec<u64>,
     /// For each word, the kept thoughts that have it in their prefix.
     by_prefix: HashMap<Word, Vec<u32>>,
 }
@@ -109,6 +112,7 @@ impl DistinctThoughts {
             self.by_prefix.entry(*word).or_default().push(own);
         }
         self.places.push(place);
+        self.signatures.push(signature(&words));
         self.words.push(words);
         Some(place)
     }
@@ -120,11 +124,18 @@ impl DistinctThoughts {
 
     /// The position of a kept thought with nearly the same words.
     fn find(&self, words: &[Word]) -> Option<usize> {
+        let (common, all) = SAME_THOUGHT;
+        let own = signature(words);
+        // Of thoughts that are nearly the same, at most this many words are only in one: the share of the words in
+        // either that may be missing, and these are at most `all / common` times the words of each. Each of them
+        // changes at most one bit.
+        let most = words.len() * (all - common) / common;
         prefix(words)
             .iter()
             .filter_map(|word| self.by_prefix.get(word))
             .flatten()
             .map(|kept| *kept as usize)
+            .filter(|kept| (own ^ self.signatures[*kept]).count_ones() as usize <= most)
             .find(|kept| is_same(words, &self.words[*kept]))
     }
 
@@ -149,6 +160,11 @@ fn prefix(words: &[Word]) -> &[Word] {
     let (common, all) = SAME_THOUGHT;
     let shared_at_least = (words.len() * common).div_ceil(all);
     &words[..words.len() - shared_at_least + 1]
+}
+
+/// A bit for each word of a thought. Words may share one.
+fn signature(words: &[Word]) -> u64 {
+    words.iter().fold(0, |bits, word| bits | 1 << (word % 64))
 }
 
 /// Returns true if two thoughts are nearly the same. Words are in descending order.
