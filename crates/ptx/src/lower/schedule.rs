@@ -218,7 +218,7 @@ fn end_of_issue(mut ready: Vec<u64>) -> u64 {
 }
 
 /// Simulates a segment and returns its cycles.
-fn simulate(
+fn simulate_segment(
     board: &mut Scoreboard,
     program: &Program,
     from: usize,
@@ -410,7 +410,7 @@ impl<'a> Segments<'a> {
                 self.arrive(segment);
             }
             let (begin, end) = (self.bounds[segment], self.bounds[segment + 1]);
-            let stall = simulate(&mut self.board, self.program, begin, end, self.latencies);
+            let stall = simulate_segment(&mut self.board, self.program, begin, end, self.latencies);
             self.stalls[segment] = stall;
             self.taken[segment] = 0;
             cycles += stall;

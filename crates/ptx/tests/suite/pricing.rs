@@ -241,8 +241,8 @@ fn code_that_is_seldom_executed_makes_no_spill_cheaper() {
     assert!(diluted >= plain, "{plain} and {diluted} us");
 }
 
-/// Statements of generated kernels; `N` stands for a number of their own. As in a compiler's output, no register that a
-/// load writes is written again.
+/// Statements of generated kernels; `N` stands for a number of their own. As in a compiler's output, a load writes a
+/// register of its own. Only `%r12` is shared, because it is loaded in one statement and used in another.
 const STATEMENTS: [&str; 31] = [
     "add.u32 %r10, %r10, %r11;",
     "mul.lo.u32 %r11, %r10, %r11;",
