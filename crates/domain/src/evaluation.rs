@@ -21,7 +21,7 @@ use crate::tools::sanitize::Sanitizers;
 use crate::verdict::{Acceptance, Diagnostic, Outcome, Verdict};
 
 /// Version of the evaluation protocol; part of every evaluation's identity.
-pub const EVALUATOR_VERSION: u32 = 21;
+pub const EVALUATOR_VERSION: u32 = 22;
 
 /// One candidate to evaluate.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]

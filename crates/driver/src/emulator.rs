@@ -214,6 +214,8 @@ enum Request {
         registers: Option<BTreeMap<String, u32>>,
         spills: Option<BTreeMap<String, u32>>,
     },
+    /// Empties the L2 cache.
+    Evict {},
     Take {},
 }
 
@@ -335,6 +337,10 @@ fn carry_out(driver: &mut Driver, request: Request) -> Result<String, HostAccess
         }
         Request::Forget { pointer, bytes } => {
             driver.machine_mut().forget(pointer, bytes)?;
+            done
+        }
+        Request::Evict {} => {
+            driver.machine_mut().evict();
             done
         }
         Request::Written { pointer, bytes } => {

@@ -162,7 +162,7 @@ impl<'a> TimingSession<'a> {
     /// Allocates all buffers, and the memory and kernels that prepare the cache.
     fn prepare(&mut self) -> Result<(), RoleError> {
         let emulated = self.gpu.emulator().is_some();
-        // On the emulated device every launch begins with an empty cache.
+        // The emulated device's cache is emptied by a request.
         let l2_bytes = if emulated {
             0
         } else {

@@ -38,7 +38,7 @@ use self::leftovers::Leftovers;
 use self::placement::Placement;
 use crate::config::{Fragments, LaunchConfig, LaunchError, Limits, Schedule};
 use crate::lower::schedule::CriticalPath;
-use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, Unwritten};
+use crate::memory::{HostAccessError, LendError, Memory, OutOfMemory, SECTOR, Unwritten};
 use crate::module::{KernelId, Module};
 use crate::report::LaunchReport;
 use crate::simd::Isa;
@@ -214,6 +214,11 @@ impl Machine {
         count: u64,
     ) -> Result<(), HostAccessError> {
         self.memory.fill(pointer, pattern, count)
+    }
+
+    /// Empties the L2 cache: the next launch finds nothing there that was touched before.
+    pub fn evict(&mut self) {
+        self.memory.evict();
     }
 
     /// Copies inside the device; uninitialised bytes stay uninitialised. The ranges may overlap.
@@ -538,6 +543,17 @@ impl Machine {
             survey,
             ..prepared(chosen, tells_waves)
         };
-        Ok(launch::run(&launch, config, self.isa, self.limits.findings))
+        let exceeds = |sectors: u64| sectors * SECTOR > config.l2_bytes;
+        if exceeds(self.memory.cached_sectors()) {
+            self.memory.evict();
+        }
+        let report = launch::run(&launch, config, self.isa, self.limits.findings);
+        if exceeds(report.counters.cached_sectors) {
+            self.memory.evict();
+        }
+        for track in &launch.tracks {
+            track.allocation.cache(track.touched());
+        }
+        Ok(report)
     }
 }

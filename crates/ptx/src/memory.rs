@@ -9,7 +9,7 @@ pub(crate) mod window;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
-pub(crate) use allocation::{Allocation, zeros};
+pub(crate) use allocation::{Allocation, SECTOR, zeros};
 
 /// Distance between two allocations in bytes: a smaller overrun does not reach a neighbour.
 const GAP: u64 = 4 << 20;
@@ -107,6 +107,18 @@ impl Memory {
     /// All allocations, by base address.
     pub(crate) fn allocations(&self) -> &[Arc<Allocation>] {
         &self.allocations
+    }
+
+    /// Number of sectors that the L2 cache may hold.
+    pub(crate) fn cached_sectors(&self) -> u64 {
+        self.allocations.iter().map(|a| a.cached_sectors()).sum()
+    }
+
+    /// Marks all sectors as not being in the L2 cache.
+    pub(crate) fn evict(&self) {
+        for allocation in &self.allocations {
+            allocation.evict();
+        }
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -293,7 +305,7 @@ impl Memory {
         let (holder, offset) = self.range_to_write(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
-        holder.forget_produced();
+        holder.evict();
         Ok(())
     }
 
@@ -320,7 +332,7 @@ impl Memory {
             at += step;
         }
         holder.set_valid(offset, bytes);
-        holder.forget_produced();
+        holder.cache_range(offset, bytes);
         Ok(())
     }
 
@@ -340,7 +352,8 @@ impl Memory {
             .collect();
         to.write(to_offset, &data);
         to.set_valid(to_offset, bytes);
-        to.produce_between(to_offset, bytes);
+        from.cache_range(from_offset, bytes);
+        to.cache_range(to_offset, bytes);
         for (i, _) in valid.iter().enumerate().filter(|(_, valid)| !**valid) {
             to.clear_valid(to_offset + i as u64, 1);
         }

@@ -218,8 +218,10 @@ pub struct Counters {
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
     pub unique_sectors_written: u64,
-    /// Distinct sectors read that an earlier launch wrote last, so that the L2 cache may still hold them.
-    pub produced_sectors_read: u64,
+    /// Of the distinct sectors read, those that the L2 cache may have held before this launch.
+    pub cached_sectors_read: u64,
+    /// Distinct sectors that this launch touched, or that the L2 cache may have held before it.
+    pub cached_sectors: u64,
     /// The sectors that stretches of 1, 2, 3... waves of blocks touch, at last all waves. Lengths above 16 are told at
     /// steps of an eighth. Empty if all buffers fit the L2 cache and all blocks ran, if the blocks are one wave, or under a
     /// seeded schedule. If only a sample of the blocks ran, all but the last are those of its runs.

@@ -37,9 +37,8 @@ shape = ["cdiv(N, 16 * THREADS)"]
 value = 128
 choices = [64, 128, 256]
 ---*/
-// Modelled as slower than the baseline on `long`, 79 against 58 us, because the time model fetches x from device memory
-// for the first launch and again for the third, 33 us each. It knows only what an earlier launch wrote to be in the second
-// level cache. The 8 MiB that the first launch read fit there too, so that a GPU is expected to save most of the 33 us.
+// The third launch finds x in the second level cache, where the first has left its 8 MiB. Beyond the size of that cache
+// a second read of x comes from device memory too.
 //
 // A block takes 16 THREADS elements, in four rounds of four elements a thread.
 constexpr int ROUND = 4 * THREADS;

@@ -42,6 +42,7 @@ enum Request<'a> {
     Forget { pointer: u64, bytes: u64 },
     Written { pointer: u64, bytes: u64 },
     Configure(&'a Configuration),
+    Evict,
     Take,
 }
 
@@ -309,6 +310,14 @@ impl Emulator {
     /// As for [`Self::describe`].
     pub fn configure(&self, configuration: &Configuration) -> Result<(), RoleError> {
         self.tell("configure itself", &Request::Configure(configuration))
+    }
+
+    /// Empties the second level cache.
+    ///
+    /// # Errors
+    /// A [`RoleError`] where the driver refuses.
+    pub fn empty_cache(&self) -> Result<(), RoleError> {
+        self.tell("empty its cache", &Request::Evict)
     }
 
     /// Takes the reports of the launches since the last call, in order.

@@ -70,6 +70,8 @@ impl TimingSession<'_> {
             };
             if let Some(reader) = reader {
                 reader.read(gpu, &ranges)?;
+            } else if let Some(emulator) = gpu.emulator() {
+                emulator.empty_cache()?;
             }
             if counts {
                 connection.borrow_mut().mark(TimingMark::Begin);

@@ -200,7 +200,7 @@ fn busiest_multiprocessor(
     })
 }
 
-/// Adds up all counters of a launch, and marks the sectors that it wrote as produced on the device.
+/// Adds up all counters of a launch.
 ///
 /// If only a sample of the blocks ran, counts are scaled to the whole grid, and distinct sectors by what the last
 /// wave of a run added. They are limited to the size of their buffer.
@@ -240,7 +240,8 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     };
     let mut unique_sectors_read = 0;
     let mut unique_sectors_written = 0;
-    let mut produced_sectors_read = 0;
+    let mut cached_sectors_read = 0;
+    let mut cached_sectors = launch.memory.cached_sectors();
     let reuse = launch
         .tells_waves
         .then(|| Reuse::new(&launch.tracks, &launch.chosen, scale.of_work));
@@ -254,10 +255,10 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        produced_sectors_read += up(track.allocation.produced(&track.read)).min(read);
-        if written > 0 {
-            track.allocation.produce(&track.written);
-        }
+        let read_bits = track.read.iter().map(|bits| bits.load(Relaxed));
+        cached_sectors_read += up(track.allocation.cached_among(read_bits)).min(read);
+        cached_sectors -= track.allocation.cached_among(track.touched());
+        cached_sectors += up(track.count_touched()).min(all);
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
     let contention: Vec<&Contention> = parts.iter().map(|part| &part.contention).collect();
@@ -275,7 +276,8 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         hottest_places: sums_of_most(executed_at),
         unique_sectors_read,
         unique_sectors_written,
-        produced_sectors_read,
+        cached_sectors_read,
+        cached_sectors,
         sectors_read_past_l1,
         block_reads: parts
             .iter()

@@ -1,7 +1,7 @@
 //! One allocation: its bytes as 32-bit cells, and a valid bit per byte.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use zerocopy::FromZeros;
 
@@ -12,6 +12,8 @@ const FRESH: u32 = u32::MAX;
 
 /// Largest range whose valid bits are checked as a whole; longer ones are checked per lane.
 const LOOKED_THROUGH: u64 = 2048;
+/// Size of a sector in bytes, the unit of the L2 cache.
+pub(crate) const SECTOR: u64 = 32;
 
 /// Allocates cells with one value; none if the host is out of memory.
 fn cells(count: usize, value: u32) -> Option<Box<[AtomicU32]>> {
@@ -53,9 +55,8 @@ pub(crate) struct Allocation {
     /// Bytes whose valid bit is clear; zero lets loads skip the look-up.
     invalid: AtomicU64,
     label: RwLock<Option<Arc<str>>>,
-    /// A bit per sector of 32 bytes that the device wrote after the host did, so that the L2 cache may still hold it;
-    /// allocated at the first such write.
-    produced: RwLock<Vec<u32>>,
+    /// A bit per sector of 32 bytes that the L2 cache may hold; allocated when the first one gets there.
+    cached: RwLock<Vec<u32>>,
 }
 
 impl Allocation {
@@ -72,7 +73,7 @@ impl Allocation {
             valid: zeros(words.div_ceil(8))?,
             invalid: AtomicU64::new(bytes),
             label: RwLock::new(label.map(Arc::from)),
-            produced: RwLock::default(),
+            cached: RwLock::default(),
         })
     }
 
@@ -88,7 +89,7 @@ impl Allocation {
             valid: cells(words.len().div_ceil(8), u32::MAX)?,
             invalid: AtomicU64::new(0),
             label: RwLock::new(None),
-            produced: RwLock::default(),
+            cached: RwLock::default(),
         })
     }
 
@@ -148,61 +149,51 @@ impl Allocation {
     pub(crate) fn label(&self) -> Option<Arc<str>> {
         self.label
             .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .clone()
     }
 
     pub(super) fn set_label(&self, name: &str) {
-        *self
-            .label
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner) = Some(Arc::from(name));
+        *self.label.write().unwrap_or_else(PoisonError::into_inner) = Some(Arc::from(name));
     }
 
-    /// The number of the given sectors, one bit each, that the device wrote last.
-    pub(crate) fn produced(&self, sectors: &[AtomicU32]) -> u64 {
-        let produced = self
-            .produced
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        let both = sectors.iter().zip(produced.iter());
-        both.map(|(asked, produced)| u64::from((asked.load(Relaxed) & produced).count_ones()))
+    /// The number of its sectors that the L2 cache may hold.
+    pub(super) fn cached_sectors(&self) -> u64 {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        cached.iter().map(|bits| u64::from(bits.count_ones())).sum()
+    }
+
+    /// The number of the given sectors, 32 in each cell, that the L2 cache may hold.
+    pub(crate) fn cached_among(&self, sectors: impl Iterator<Item = u32>) -> u64 {
+        let cached = self.cached.read().unwrap_or_else(PoisonError::into_inner);
+        let both = sectors.zip(cached.iter());
+        both.map(|(asked, cached)| u64::from((asked & cached).count_ones()))
             .sum()
     }
 
-    /// Marks sectors as written by the device.
-    pub(crate) fn produce(&self, sectors: &[AtomicU32]) {
-        let mut produced = self
-            .produced
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
-        if produced.len() < sectors.len() {
-            produced.resize(sectors.len(), 0);
-        }
-        for (produced, written) in produced.iter_mut().zip(sectors) {
-            *produced |= written.load(Relaxed);
+    /// Marks the given sectors, 32 in each cell, as being in the L2 cache.
+    pub(crate) fn cache(&self, sectors: impl ExactSizeIterator<Item = u32>) {
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        let cells = cached.len().max(sectors.len());
+        cached.resize(cells, 0);
+        for (cached, touched) in cached.iter_mut().zip(sectors) {
+            *cached |= touched;
         }
     }
 
-    /// Marks the sectors of a range as written by a copy on the device.
-    pub(super) fn produce_between(&self, offset: u64, bytes: u64) {
-        let sectors: Vec<AtomicU32> = (0..self.bytes.div_ceil(32 * 32))
-            .map(|cell| {
-                let bit = |sector: u64| {
-                    let (from, to) = (sector * 32, sector * 32 + 32);
-                    u32::from(from < offset + bytes && offset < to)
-                };
-                AtomicU32::new((0..32).fold(0, |bits, n| bits | bit(cell * 32 + n) << n))
-            })
-            .collect();
-        self.produce(&sectors);
+    /// Marks the sectors of a range as being in the L2 cache.
+    pub(super) fn cache_range(&self, offset: u64, bytes: u64) {
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        cached.resize(self.bytes.div_ceil(SECTOR * 32) as usize, 0);
+        let (first, end) = (offset / SECTOR, (offset + bytes).div_ceil(SECTOR));
+        for_cells(first, end - first, |cell, mask| cached[cell] |= mask);
     }
 
-    /// Clears all marks, because the host wrote to the allocation.
-    pub(super) fn forget_produced(&self) {
-        self.produced
+    /// Marks all its sectors as not being in the L2 cache.
+    pub(super) fn evict(&self) {
+        self.cached
             .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .unwrap_or_else(PoisonError::into_inner)
             .clear();
     }
 
@@ -234,7 +225,7 @@ impl Allocation {
             return false;
         }
         let mut missing = 0;
-        self.for_cells(begin, end - begin, |cell, mask| {
+        for_cells(begin, end - begin, |cell, mask| {
             missing |= mask & !self.valid[cell].load(Relaxed);
         });
         missing == 0
@@ -242,7 +233,7 @@ impl Allocation {
 
     pub(crate) fn set_valid(&self, offset: u64, bytes: u64) {
         let mut new = 0;
-        self.for_cells(offset, bytes, |cell, mask| {
+        for_cells(offset, bytes, |cell, mask| {
             if self.valid[cell].load(Relaxed) & mask != mask {
                 let before = self.valid[cell].fetch_or(mask, Relaxed);
                 new += u64::from((mask & !before).count_ones());
@@ -258,25 +249,11 @@ impl Allocation {
         if self.is_lent() {
             return;
         }
-        self.for_cells(offset, bytes, |cell, mask| {
+        for_cells(offset, bytes, |cell, mask| {
             let before = self.valid[cell].fetch_and(!mask, Relaxed);
             self.invalid
                 .fetch_add(u64::from((mask & before).count_ones()), Relaxed);
         });
-    }
-
-    /// Calls with each cell of valid bits the range touches and the bits in it.
-    #[inline(always)]
-    fn for_cells(&self, offset: u64, bytes: u64, mut with: impl FnMut(usize, u32)) {
-        let end = offset + bytes;
-        let mut at = offset;
-        while at < end {
-            let shift = (at % 32) as u32;
-            let step = u64::from(32 - shift).min(end - at);
-            let mask = (((1u64 << step) - 1) as u32) << shift;
-            with((at / 32) as usize, mask);
-            at += step;
-        }
     }
 
     pub(super) fn unwritten(&self, offset: u64, bytes: u64) -> Unwritten {
@@ -287,7 +264,7 @@ impl Allocation {
         if self.all_valid() {
             return answer;
         }
-        self.for_cells(offset, bytes, |cell, mask| {
+        for_cells(offset, bytes, |cell, mask| {
             let missing = mask & !self.valid[cell].load(Relaxed);
             if missing != 0 {
                 answer.count += u64::from(missing.count_ones());
@@ -322,6 +299,20 @@ impl Allocation {
         }
         let read = whole.len();
         read_part(&words[read..], 0, tail);
+    }
+}
+
+/// Calls with each cell of 32 bits that the range of bits touches, and the bits in it.
+#[inline(always)]
+fn for_cells(first: u64, count: u64, mut with: impl FnMut(usize, u32)) {
+    let end = first + count;
+    let mut at = first;
+    while at < end {
+        let shift = (at % 32) as u32;
+        let step = u64::from(32 - shift).min(end - at);
+        let mask = (((1u64 << step) - 1) as u32) << shift;
+        with((at / 32) as usize, mask);
+        at += step;
     }
 }
 

@@ -315,15 +315,15 @@ fn missed_by_block(reads: &BlockReads, l1_sectors: f64) -> f64 {
 }
 
 /// Bytes that reach DRAM. Every distinct sector read comes from there once, but for the share that a warm cache holds
-/// already, and again if it was evicted before its next use. Sectors written, and those that an earlier launch left in
-/// the second level cache, are found there as far as all of them fit.
+/// already, and again if it was evicted before its next use. Sectors written, and those that earlier work left in the
+/// second level cache, are found there as far as all of them fit.
 fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
     let read = counters.unique_sectors_read as f64;
     let left = counters
-        .produced_sectors_read
+        .cached_sectors_read
         .min(counters.unique_sectors_read) as f64;
     let written = counters.unique_sectors_written as f64;
-    let working_set = (read + written) * SECTOR;
+    let working_set = (read + written).max(counters.cached_sectors as f64) * SECTOR;
     let lost = missed(working_set, l2_bytes);
     let fetched = match cache {
         Cache::Cold => 1.0,

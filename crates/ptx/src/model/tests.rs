@@ -153,9 +153,9 @@ fn results_that_fit_the_second_level_cache_do_not_wait_for_dram() {
 
 #[test]
 fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
-    let time = |sectors: u64, produced: u64| {
+    let time = |sectors: u64, cached: u64| {
         let mut counters = streaming(sectors);
-        counters.produced_sectors_read = produced;
+        counters.cached_sectors_read = cached;
         modelled(&counters, shape(5800, 256), &l4(), Cache::Cold).terms[&Term::DramBytes]
     };
     assert_eq!(time(100_000, 100_000), 0.0);

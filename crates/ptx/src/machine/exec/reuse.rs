@@ -149,7 +149,7 @@ impl Reuse {
         let mut of_grid = 0.0;
         let mut growth = Vec::new();
         for track in tracks {
-            let touched = track.touched();
+            let touched = track.count_touched();
             let Some(marks) = track.waves.as_ref().filter(|_| touched > 0) else {
                 growth.push(1.0);
                 continue;

@@ -132,12 +132,16 @@ impl Track {
         }
     }
 
+    /// The sectors read or written, 32 in each cell.
+    pub(crate) fn touched(&self) -> impl ExactSizeIterator<Item = u32> {
+        let cells = self.read.iter().zip(&self.written);
+        cells.map(|(read, written)| read.load(Relaxed) | written.load(Relaxed))
+    }
+
     /// Number of distinct sectors read or written.
-    pub(super) fn touched(&self) -> u64 {
-        let chunks = self.read.iter().zip(&self.written);
-        chunks
-            .map(|(read, written)| (read.load(Relaxed) | written.load(Relaxed)).count_ones())
-            .map(u64::from)
+    pub(crate) fn count_touched(&self) -> u64 {
+        self.touched()
+            .map(|bits| u64::from(bits.count_ones()))
             .sum()
     }
 }
