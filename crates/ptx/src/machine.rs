@@ -485,6 +485,7 @@ impl Machine {
         };
         let allocations = self.memory.allocations();
         let bytes = allocations.iter().map(|a| a.bytes()).sum::<u64>();
+        let communicate = config.cooperative || program.blocks_communicate;
         let critical_path = CriticalPath::of(program, &config.latencies);
         let prepared = |chosen: ChosenBlocks, tells_waves: bool| exec::Launch {
             program,
@@ -504,7 +505,7 @@ impl Machine {
                 .iter()
                 .map(|a| {
                     let waves = tells_waves.then_some(&chosen);
-                    exec::Track::new(a, writes(a.base(), a.bytes()), waves)
+                    exec::Track::new(a, writes(a.base(), a.bytes()), communicate, waves)
                 })
                 .collect(),
             chosen,

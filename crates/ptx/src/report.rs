@@ -218,7 +218,8 @@ pub struct Counters {
     pub unique_sectors_read: u64,
     /// Distinct global sectors (32 bytes) written.
     pub unique_sectors_written: u64,
-    /// Of the distinct sectors read, those that the L2 cache may have held before this launch.
+    /// Of the distinct sectors read, those that the L2 cache may have held: since before this launch or, if its blocks
+    /// communicate, since it wrote them itself.
     pub cached_sectors_read: u64,
     /// Distinct sectors that this launch touched, or that the L2 cache may have held before it.
     pub cached_sectors: u64,

@@ -255,8 +255,13 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        let read_bits = track.read.iter().map(|bits| bits.load(Relaxed));
-        cached_sectors_read += up(track.allocation.cached_among(read_bits)).min(read);
+        let written_first = track.written_first.as_deref();
+        let fetched = track.read.iter().enumerate().map(|(cell, read)| {
+            let found = written_first.map_or(0, |marks| marks[cell].load(Relaxed));
+            read.load(Relaxed) & !found
+        });
+        let found = written_first.map_or(0, marked) + track.allocation.cached_among(fetched);
+        cached_sectors_read += up(found).min(read);
         cached_sectors -= track.allocation.cached_among(track.touched());
         cached_sectors += up(track.count_touched()).min(all);
     }

@@ -553,7 +553,7 @@ mod tests {
                 let first = pattern.observe(mask, &addresses, bytes);
                 pattern.update_cost(first, bytes, MemoryPath::Global);
                 let touched: [AtomicU32; 16] = Default::default();
-                let marks = SectorMarks { bits: &touched, waves: None };
+                let marks = SectorMarks { bits: &touched, written_first: None, waves: None };
                 pattern.mark_sectors(marks, first, bytes);
                 (pattern.cost, touched.map(AtomicU32::into_inner))
             };

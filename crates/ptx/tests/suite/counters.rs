@@ -724,6 +724,28 @@ fn the_cache_holds_the_last_launch_alone_once_the_rest_is_too_much() {
 }
 
 #[test]
+fn blocks_that_communicate_find_what_the_launch_wrote_before_it_read() {
+    // Each thread writes a word of `out`, and reads it and one of `a`; at last it writes that of `a`.
+    let text = kernel(
+        "shl.b32 %r2, %r1, 2;\ncvt.u64.u32 %rd7, %r2;\nadd.s64 %rd4, %rd1, %rd7;\nadd.s64 %rd6, %rd3, %rd7;\n\
+         st.global.u32 [%rd6], %r1;\nld.global.u32 %r3, [%rd6];\nld.global.u32 %r4, [%rd4];\n\
+         add.u32 %r3, %r3, %r4;\nst.global.u32 [%rd4], %r3;\nld.global.u32 %r4, [%rd4];",
+    );
+    let found = |cooperative: bool| {
+        let mut device = Device::new(&text);
+        let (a, out) = (device.buffer("a", &[7u32; 256]), device.fresh("out", 1024));
+        let args = [Arg::Pointer(a), Arg::Pointer(a), Arg::Pointer(out)];
+        let report = device.honest("k", [1; 3], [256, 1, 1], &args, |config| {
+            config.cooperative = cooperative;
+        });
+        assert_eq!(report.counters.unique_sectors_read, 64);
+        report.counters.cached_sectors_read
+    };
+    assert_eq!(found(true), 32);
+    assert_eq!(found(false), 0, "blocks run in any order");
+}
+
+#[test]
 fn waiting_for_another_block_costs_no_more_than_asking_now_and_then() {
     // Block 0 comes first and asks for a word until block 1 has written it; by a load, and by an atomic.
     for ask in [

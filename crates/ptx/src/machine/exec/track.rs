@@ -19,6 +19,8 @@ pub(crate) struct Track {
     /// A bit per sector read, and per sector written.
     pub(crate) read: Box<[AtomicU32]>,
     pub(crate) written: Box<[AtomicU32]>,
+    /// A bit per sector that the launch wrote before it read it; none where blocks run in any order.
+    pub(crate) written_first: Option<Box<[AtomicU32]>>,
     /// The sectors that each wave of blocks touched; none where all buffers fit the cache.
     pub(crate) waves: Option<WaveMarks>,
     /// The last writer of each word; allocated at the launch's first write here.
@@ -54,6 +56,7 @@ impl Track {
     pub(crate) fn new(
         allocation: &Arc<Allocation>,
         reads_matter: bool,
+        blocks_communicate: bool,
         waves: Option<&ChosenBlocks>,
     ) -> Self {
         let chunks = allocation.words().len().div_ceil(8 * 32);
@@ -64,6 +67,7 @@ impl Track {
             end: allocation.end(),
             read: bits(),
             written: bits(),
+            written_first: blocks_communicate.then(bits),
             waves: waves.map(|chosen| WaveMarks::new(chunks, chosen)),
             writers: OnceLock::new(),
             readers: OnceLock::new(),
@@ -117,8 +121,10 @@ impl Track {
     /// The marks of a load by a block of a wave.
     #[inline(always)]
     pub(crate) fn read_marks(&self, wave: usize) -> SectorMarks<'_> {
+        let written_first = self.written_first.as_deref();
         SectorMarks {
             bits: &self.read,
+            written_first: written_first.map(|marks| (&*self.written, marks)),
             waves: self.waves.as_ref().map(|waves| (waves, wave)),
         }
     }
@@ -128,6 +134,7 @@ impl Track {
     pub(crate) fn write_marks(&self, wave: usize) -> SectorMarks<'_> {
         SectorMarks {
             bits: &self.written,
+            written_first: None,
             waves: self.waves.as_ref().map(|waves| (waves, wave)),
         }
     }
@@ -151,6 +158,8 @@ impl Track {
 pub(crate) struct SectorMarks<'a> {
     /// A bit per sector of the allocation.
     pub(crate) bits: &'a [AtomicU32],
+    /// Of a read: the sectors written so far, and where those among them are marked that are read for the first time.
+    pub(crate) written_first: Option<(&'a [AtomicU32], &'a [AtomicU32])>,
     /// The marks of waves, with the number of the block's.
     pub(crate) waves: Option<(&'a WaveMarks, usize)>,
 }
@@ -172,7 +181,11 @@ impl SectorMarks<'_> {
             let mask = (((1u64 << step) - 1) as u32) << shift;
             let cell = &self.bits[chunk];
             if cell.load(Relaxed) & mask != mask {
-                cell.fetch_or(mask, Relaxed);
+                let before = cell.fetch_or(mask, Relaxed);
+                if let Some((written, written_first)) = self.written_first {
+                    let found = mask & !before & written[chunk].load(Relaxed);
+                    written_first[chunk].fetch_or(found, Relaxed);
+                }
             }
             if let Some((waves, wave)) = self.waves {
                 waves.mark(wave, chunk, mask);
