@@ -4,7 +4,7 @@
 
 // Four 8 x 8 matrices of f16: lane i gives the address of row i % 8 of matrix i / 8, and receives of
 // each matrix the elements (lane / 4, 2 (lane % 4)) and the next.
-__device__ inline void load_matrices(unsigned (&to)[4], const __half* row) {
+__device__ inline void load_matrices(unsigned (&to)[4], const void* row) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -13,7 +13,7 @@ __device__ inline void load_matrices(unsigned (&to)[4], const __half* row) {
 }
 
 // The same, each matrix transposed.
-__device__ inline void load_matrices_transposed(unsigned (&to)[4], const __half* row) {
+__device__ inline void load_matrices_transposed(unsigned (&to)[4], const void* row) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(row));
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3])
@@ -31,7 +31,7 @@ __device__ inline void multiply_add(float (&sum)[4], const unsigned (&a)[4], uns
 }
 
 // Starts a copy of 16 bytes to shared memory; where the source does not exist, of zeros.
-__device__ inline void copy_async(__half* to, const __half* from, bool exists) {
+__device__ inline void copy_async(void* to, const void* from, bool exists) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                  :
