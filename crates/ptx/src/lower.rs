@@ -391,21 +391,27 @@ const FAMILIES: &[(Family, &str)] = &[
     (
         Family::Arithmetic,
         "add sub mul mad fma div rem min max abs neg sqrt rcp rsqrt ex2 lg2 sin cos tanh mul24 mad24 sad dp4a dp2a \
-         copysign testp addc subc madc",
+         vabsdiff2 vabsdiff4 copysign testp addc subc madc",
     ),
     (
         Family::Logic,
-        "and or xor not cnot shl shr shf bfe bfi bfind brev popc clz prmt lop3 bmsk selp slct set setp",
+        "and or xor not cnot shl shr shf bfe bfi bfind brev popc clz prmt lop3 bmsk szext selp slct set setp",
     ),
     (Family::Convert, "mov cvt cvta isspacep"),
     (Family::Access, "ld ldu st atom red cp"),
-    (Family::CacheHint, "prefetch prefetchu applypriority"),
+    (
+        Family::CacheHint,
+        "prefetch prefetchu applypriority createpolicy",
+    ),
     (
         Family::Control,
         "bra brx ret exit trap brkpt bar barrier membar fence nanosleep",
     ),
     (Family::MBarrier, "mbarrier"),
-    (Family::Warp, "shfl vote match redux activemask elect"),
+    (
+        Family::Warp,
+        "shfl vote match redux activemask elect movmatrix",
+    ),
     (Family::Tensor, "ldmatrix stmatrix mma wmma"),
     (Family::Call, "call"),
 ];

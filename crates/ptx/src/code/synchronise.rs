@@ -40,6 +40,8 @@ pub(crate) enum WarpKind {
     ReduxOr,
     ReduxXor,
     Elect,
+    /// The transpose of an 8 x 8 matrix of 16-bit elements, two of a row in each lane.
+    Transpose,
 }
 
 /// A block barrier.

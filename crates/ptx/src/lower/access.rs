@@ -57,6 +57,15 @@ fn store_class(space: MemSpace) -> Class {
 
 impl Lowering<'_> {
     pub(super) fn access(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
+        let hint = |word: &String| word == "L2::cache_hint";
+        if i.modifiers.iter().any(hint) {
+            // The last operand is a policy of the L2 cache, which changes no result.
+            let mut without = i.clone();
+            let policy = without.operands.pop().ok_or(UnsupportedForm)?;
+            self.source(&policy, Ty::B64)?;
+            without.modifiers.retain(|word| !hint(word));
+            return self.access(&without);
+        }
         let modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
             "ld" | "ldu" => self.load(i, modifiers),
@@ -67,13 +76,16 @@ impl Lowering<'_> {
         }
     }
 
-    /// Cache hints, in the forms of the PTX ISA: `prefetch{.space}.level [a]`, `prefetchu.L1 [a]` and
-    /// `applypriority{.global}.L2::evict_normal [a], 128`.
+    /// Cache hints, in the forms of the PTX ISA: `prefetch{.space}.level [a]`, `prefetchu.L1 [a]`,
+    /// `applypriority{.global}.L2::evict_normal [a], 128`, and `createpolicy`.
     ///
     /// They change no result, so a hint counts as one issued instruction and does nothing else. An opcode belongs here
     /// only if the ISA lets an implementation ignore it. `discard` does not: its data may be lost.
     pub(super) fn cache_hint(&mut self, i: &Instruction) -> Result<(), UnsupportedForm> {
         let mut modifiers = Modifiers::new(&i.modifiers);
+        if i.base == "createpolicy" {
+            return self.create_policy(i, modifiers);
+        }
         let has_level = match i.base.as_str() {
             "prefetch" => {
                 let _ = modifiers.take("global") || modifiers.take("local");
@@ -98,6 +110,61 @@ impl Lowering<'_> {
             return Err(UnsupportedForm);
         }
         self.emit(Op::Hint, &[], &[], Class::Other);
+        Ok(())
+    }
+
+    /// `createpolicy.fractional.L2::first{.L2::second}.b64 d{, share}`,
+    /// `createpolicy.range{.global}.L2::first{.L2::second}.b64 d, [a], first_bytes, all_bytes` and
+    /// `createpolicy.cvt.L2.b64 d, property`. Policies are opaque, and all of them are zero here.
+    fn create_policy(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        if modifiers.ty()? != Ty::B64 {
+            return Err(UnsupportedForm);
+        }
+        let kinds = ["fractional", "range", "cvt"];
+        let kind = modifiers.take_by(|word| kinds.into_iter().find(|kind| *kind == word));
+        let priority = |modifiers: &mut Modifiers<'_>| {
+            modifiers.take_by(|word| {
+                let priority = word.strip_prefix("L2::evict_")?;
+                ["last", "normal", "first", "unchanged"]
+                    .contains(&priority)
+                    .then_some(())
+            })
+        };
+        let [d, operands @ ..] = &i.operands[..] else {
+            return Err(UnsupportedForm);
+        };
+        let known = match (kind, operands) {
+            (Some("fractional"), []) => priority(&mut modifiers).is_some(),
+            (Some("fractional"), [share]) => {
+                self.source(share, Ty::F32)?;
+                priority(&mut modifiers).is_some()
+            }
+            (Some("range"), [Operand::Memory(..), first, all]) => {
+                let _ = modifiers.take("global");
+                self.source(first, Ty::U32)?;
+                self.source(all, Ty::U32)?;
+                priority(&mut modifiers).is_some()
+            }
+            (Some("cvt"), [property]) => {
+                self.source(property, Ty::B64)?;
+                modifiers.take("L2")
+            }
+            _ => false,
+        };
+        if kind != Some("cvt") {
+            let _ = priority(&mut modifiers);
+        }
+        modifiers.done()?;
+        if !known {
+            return Err(UnsupportedForm);
+        }
+        let d = self.destination(d, File::R64)?;
+        let policy = self.constant(File::R64, 0);
+        self.emit(Op::Mov64, &[d], &[policy], Class::Other);
         Ok(())
     }
 

@@ -58,6 +58,7 @@ impl Lowering<'_> {
         let mut modifiers = Modifiers::new(&i.modifiers);
         match i.base.as_str() {
             "dp4a" | "dp2a" => return self.dot(i, modifiers),
+            "vabsdiff2" | "vabsdiff4" => return self.part_distances(i, modifiers),
             "testp" => return self.testp(i, modifiers),
             "copysign" => {
                 let ty = modifiers.ty()?;
@@ -339,6 +340,39 @@ impl Lowering<'_> {
         };
         let d = self.destination(Self::operand(&i.operands, 0)?, File::R32)?;
         let s = self.sources(i, Ty::B32, 3)?;
+        self.emit_lane_fn(f, d, &s, Class::Integer);
+        Ok(())
+    }
+
+    /// `vabsdiff4.dtype.atype.btype[.add] d, a, b, c`, with a and b of one type: the only forms that NVRTC's functions
+    /// on parts of a word become. Without `add` all parts are written, so that c has no effect.
+    fn part_distances(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let adds = modifiers.take("add");
+        let b = modifiers.ty()?;
+        let a = modifiers.ty()?;
+        let d = modifiers.ty()?;
+        modifiers.done()?;
+        let f: LaneFn = match (i.base.as_str(), a, adds) {
+            _ if a != b || !matches!(d, Ty::U32 | Ty::S32) => return Err(UnsupportedForm),
+            ("vabsdiff2", Ty::U32, false) => int::part_distances::<u16>,
+            ("vabsdiff2", Ty::S32, false) => int::part_distances::<i16>,
+            ("vabsdiff4", Ty::U32, false) => int::part_distances::<u8>,
+            ("vabsdiff4", Ty::S32, false) => int::part_distances::<i8>,
+            ("vabsdiff2", Ty::U32, true) => int::sum_part_distances::<u16>,
+            ("vabsdiff2", Ty::S32, true) => int::sum_part_distances::<i16>,
+            ("vabsdiff4", Ty::U32, true) => int::sum_part_distances::<u8>,
+            ("vabsdiff4", Ty::S32, true) => int::sum_part_distances::<i8>,
+            _ => return Err(UnsupportedForm),
+        };
+        let d = self.destination(Self::operand(&i.operands, 0)?, File::R32)?;
+        let mut s = self.sources(i, Ty::B32, 3)?;
+        if !adds {
+            s.pop();
+        }
         self.emit_lane_fn(f, d, &s, Class::Integer);
         Ok(())
     }

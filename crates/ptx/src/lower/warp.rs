@@ -25,6 +25,7 @@ impl Lowering<'_> {
             "match" => self.match_lanes(i, modifiers),
             "redux" => self.redux(i, modifiers),
             "elect" => self.elect(i, &modifiers),
+            "movmatrix" => self.transpose(i, modifiers),
             _ => Err(UnsupportedForm),
         }
     }
@@ -185,6 +186,33 @@ impl Lowering<'_> {
             false,
             &[d],
             [a, VReg::NONE, VReg::NONE, mask],
+        );
+        Ok(())
+    }
+
+    /// `movmatrix.sync.aligned.m8n8.trans.b16 d, a`, which all lanes execute together.
+    fn transpose(
+        &mut self,
+        i: &Instruction,
+        mut modifiers: Modifiers<'_>,
+    ) -> Result<(), UnsupportedForm> {
+        let needed = ["aligned", "m8n8", "trans", "b16"];
+        if !needed.into_iter().all(|word| modifiers.take(word)) {
+            return Err(UnsupportedForm);
+        }
+        modifiers.done()?;
+        let [d, a] = &i.operands[..] else {
+            return Err(UnsupportedForm);
+        };
+        let d = self.destination(d, File::R32)?;
+        let a = self.source(a, Ty::B32)?;
+        let all = self.constant(File::R32, u64::from(u32::MAX));
+        self.emit_warp(
+            Op::Match,
+            WarpKind::Transpose,
+            false,
+            &[d],
+            [a, VReg::NONE, VReg::NONE, all],
         );
         Ok(())
     }

@@ -230,6 +230,7 @@ pub(crate) fn run(exec: &Exec<'_>, warp: &mut Warp, x: usize, mask: u32, pc: u32
         | WarpKind::ShuffleIndex => {
             shuffle(warp, op, mask, pc);
         }
+        WarpKind::Transpose => transpose(warp, op, mask, pc),
         _ => vote(warp, op, mask),
     }
 }
@@ -355,6 +356,29 @@ fn shuffle(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
             warp.poison.set_bits(op.d, mask, &bits, origin);
         }
         warp.poison.set(op.p, mask, 0, pc);
+    }
+}
+
+/// Lane l has the elements of row l / 4 in the columns 2 (l % 4) and the next.
+fn transpose(warp: &mut Warp, op: &WarpOp, mask: u32, pc: u32) {
+    let values: [u64; 32] = std::array::from_fn(|lane| warp.lane(op.a, lane));
+    let bits: [u64; 32] = std::array::from_fn(|lane| warp.poison.bits(op.a, lane));
+    let transposed = |words: &[u64; 32], lane: usize| {
+        let (column, row) = (lane / 4, lane % 4 * 2);
+        let element = |row: usize| words[row * 4 + column / 2] >> (column % 2 * 16) & 0xffff;
+        element(row) | element(row + 1) << 16
+    };
+    for lane in lanes(mask) {
+        warp.set_lane(op.d, lane, transposed(&values, lane));
+    }
+    if warp.tainted {
+        let origin = warp.poison.get(op.a).1;
+        let poisoned = std::array::from_fn(|lane| transposed(&bits, lane));
+        if poisoned.iter().any(|bits| *bits != 0) {
+            warp.poison.set_bits(op.d, mask, &poisoned, origin);
+        } else {
+            warp.poison.set(op.d, mask, 0, pc);
+        }
     }
 }
 

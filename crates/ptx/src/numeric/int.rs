@@ -283,6 +283,20 @@ pub(crate) fn bmsk_wrap(v: [u64; 4]) -> u64 {
     bmsk_clamp([v[0] & 31, v[1] & 31, 0, 0])
 }
 
+/// The lowest b bits of a, extended by their sign or by zeros; b clamps, or wraps with `szext.wrap`.
+pub(crate) fn szext_clamp<T: Int>(v: [u64; 4]) -> u64 {
+    let unused = T::BITS - (v[1] as u32).min(T::BITS);
+    let moved = v[0].checked_shl(unused).unwrap_or(0);
+    if unused == T::BITS {
+        return 0;
+    }
+    T::from_wide(T::take(moved).wide() >> unused).give()
+}
+
+pub(crate) fn szext_wrap<T: Int>(v: [u64; 4]) -> u64 {
+    szext_clamp::<T>([v[0], v[1] & 31, 0, 0])
+}
+
 pub(crate) fn lop3(v: [u64; 4]) -> u64 {
     let [a, b, c, table] = v;
     (0..8)
@@ -336,6 +350,25 @@ fn dot<A: Int, B: Int, const N: usize>(a: u64, b: u64, c: u64, a_bits: u32, b_fr
         .map(|i| A::take(a >> (i * a_bits)).wide() * B::take(b >> (b_from + i * 8)).wide())
         .sum();
     (sum as u64).wrapping_add(c) & u64::from(u32::MAX)
+}
+
+/// The distances between the parts of a and b, as the parts of a word.
+pub(crate) fn part_distances<T: Int>(v: [u64; 4]) -> u64 {
+    (0..32)
+        .step_by(T::BITS as usize)
+        .fold(0, |word, at| word | part_distance::<T>(v, at) << at)
+}
+
+/// The sum of the distances between the parts of a and b, plus c.
+pub(crate) fn sum_part_distances<T: Int>(v: [u64; 4]) -> u64 {
+    let distances = (0..32).step_by(T::BITS as usize);
+    let sum = distances.map(|at| part_distance::<T>(v, at)).sum::<u64>();
+    (sum + v[2]) & u64::from(u32::MAX)
+}
+
+fn part_distance<T: Int>(v: [u64; 4], at: usize) -> u64 {
+    let part = |word: u64| T::take(word >> at).wide();
+    (part(v[0]) - part(v[1])).unsigned_abs() as u64
 }
 
 pub(crate) fn dp4a<A: Int, B: Int>(v: [u64; 4]) -> u64 {

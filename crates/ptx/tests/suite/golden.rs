@@ -219,7 +219,7 @@ const TESTED_IN: &[(&str, &str)] = &[
         "golden",
         "abs add and bfe bfi bfind bmsk brev clz cnot copysign cos cvt div dp2a dp4a ex2 fma lg2 lop3 mad mad24 \
                 max min mul mul24 neg not or popc prmt rcp rem rsqrt sad selp set setp shf shl shr sin slct sqrt sub \
-                tanh testp xor",
+                szext tanh testp vabsdiff2 vabsdiff4 xor",
     ),
     ("arithmetic.rs", "addc madc mov subc"),
     ("tensor.rs", "mma stmatrix"),
@@ -227,7 +227,7 @@ const TESTED_IN: &[(&str, &str)] = &[
     ("findings.rs", "bar bra exit trap"),
     (
         "opcodes.rs",
-        "applypriority brkpt brx elect isspacep ldu prefetch prefetchu",
+        "applypriority brkpt brx createpolicy elect isspacep ldu movmatrix prefetch prefetchu",
     ),
     (
         "corpus",

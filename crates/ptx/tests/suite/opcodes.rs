@@ -51,6 +51,14 @@ fn cache_hints_are_ignored_only_in_the_forms_of_the_isa() {
         "prefetchu.L1 [%rd1];",
         "applypriority.global.L2::evict_normal [%rd1], 128;",
         "applypriority.L2::evict_normal [%rd1], 128;",
+        "createpolicy.fractional.L2::evict_last.b64 %rd4, 0.5;",
+        "createpolicy.fractional.L2::evict_first.L2::evict_unchanged.b64 %rd4;",
+        "createpolicy.range.global.L2::evict_last.L2::evict_first.b64 %rd4, [%rd1], 4096, 8192;",
+        "createpolicy.cvt.L2.b64 %rd4, %rd2;",
+        "st.global.L2::cache_hint.u32 [%rd1], %r1, %rd2;",
+        "red.global.add.L2::cache_hint.u32 [%rd1], %r1, %rd2;",
+        "atom.global.add.L2::cache_hint.u32 %r3, [%rd1], %r1, %rd2;",
+        "cp.async.cg.shared.global.L2::cache_hint [%r3], [%rd1], 16, %rd2;",
     ] {
         assert!(!is_refused(hint), "{hint}");
     }
@@ -63,6 +71,12 @@ fn cache_hints_are_ignored_only_in_the_forms_of_the_isa() {
         "prefetchu.L2 [%rd1];",
         "applypriority.global.L2::evict_normal [%rd1];",
         "applypriority.global.L2::evict_first [%rd1], 128;",
+        "createpolicy.fractional.L2::evict_never.b64 %rd4, 0.5;",
+        "createpolicy.fractional.b64 %rd4, 0.5;",
+        "createpolicy.range.L2::evict_last.b64 %rd4, 0.5;",
+        "createpolicy.cvt.L2::evict_last.b64 %rd4, %rd2;",
+        "ld.global.L2::cache_hint.u32 %r3, [%rd1];",
+        "st.global.u32 [%rd1], %r1, %rd2;",
     ] {
         assert!(is_refused(other), "{other}");
     }
@@ -93,6 +107,25 @@ fn ldu_loads_like_ld() {
         results("ldu.global.u32 %r9, [%rd4];"),
         per_lane(|lane| 100 + lane)
     );
+}
+
+#[test]
+fn a_load_with_a_policy_of_the_cache_loads_like_one_without() {
+    let body = "createpolicy.fractional.L2::evict_first.b64 %rd5, 1.0;\n\
+                ld.global.L2::cache_hint.u32 %r9, [%rd4], %rd5;";
+    assert_eq!(results(body), per_lane(|lane| 100 + lane));
+}
+
+#[test]
+fn movmatrix_transposes_eight_rows_of_eight_elements() {
+    // The element in row r and column c is 8 r + c; lane l has two of row l / 4.
+    let body = "shl.b32 %r3, %r1, 1;\nadd.u32 %r4, %r3, 1;\nshl.b32 %r4, %r4, 16;\nor.b32 %r3, %r3, %r4;\n\
+                movmatrix.sync.aligned.m8n8.trans.b16 %r9, %r3;";
+    let expected = |lane| {
+        let (row, column) = (lane / 4, lane % 4 * 2);
+        (8 * column + row) | (8 * (column + 1) + row) << 16
+    };
+    assert_eq!(results(body), per_lane(expected));
 }
 
 #[test]

@@ -246,6 +246,23 @@ const WAYS: &[MemoryPath] = &[
         "the other half of it",
         "mov.b32 %r21, {%h11, %h10};\nshfl.sync.bfly.b32 %r21, %r21, 1, 31, -1;\nshr.u32 %r20, %r21, 16;",
     ),
+    good(
+        "the known rows of a matrix that was transposed",
+        "shr.u32 %r21, %r1, 2;\nand.b32 %r21, %r21, 1;\nsetp.eq.u32 %p1, %r21, 0;\nselp.b32 %r21, %r11, %r10, %p1;\n\
+         movmatrix.sync.aligned.m8n8.trans.b16 %r21, %r21;\nand.b32 %r20, %r21, 0xffff;",
+        |t| {
+            if t / 4 % 2 == 0 {
+                8 * (t % 4) + t / 8
+            } else {
+                0
+            }
+        },
+    ),
+    bad(
+        "the other rows of it",
+        "shr.u32 %r21, %r1, 2;\nand.b32 %r21, %r21, 1;\nsetp.eq.u32 %p1, %r21, 0;\nselp.b32 %r21, %r11, %r10, %p1;\n\
+         movmatrix.sync.aligned.m8n8.trans.b16 %r21, %r21;\nshr.u32 %r20, %r21, 16;",
+    ),
     bad(
         "the sign of a byte that is not known",
         "shl.b32 %r21, %r10, 15;\nor.b32 %r21, %r21, %r11;\ncvt.s64.s32 %rd20, %r21;\nshr.s64 %rd20, %rd20, 40;\ncvt.u32.u64 %r20, %rd20;",

@@ -190,6 +190,30 @@ fn arithmetic(forms: &mut Vec<Form>) {
                     out.put(products.sum::<i128>() + out.get(c))
                 },
             ));
+            for (opcode, lanes, width) in [("vabsdiff2", 2, 16u32), ("vabsdiff4", 4, 8)] {
+                if a_ty.signed != b_ty.signed {
+                    continue;
+                }
+                let distances = move |a: u64, b: u64| {
+                    (0..lanes).map(move |i| {
+                        let at = |word: u64| part(a_ty, width).get(word >> (i * width));
+                        (at(a) - at(b)).unsigned_abs() as u64
+                    })
+                };
+                let name = format!("{opcode}.u32.{names}");
+                let text = format!("{name} %q, %a, %b, %c;");
+                forms.push(bare(name.clone(), text, [32; 3], 32, move |[a, b, _]| {
+                    let parts = distances(a, b).enumerate();
+                    parts.fold(0, |word, (i, distance)| {
+                        word | distance << (i as u32 * width)
+                    })
+                }));
+                let name = format!("{name}.add");
+                let text = format!("{name} %q, %a, %b, %c;");
+                forms.push(bare(name, text, [32; 3], 32, move |[a, b, c]| {
+                    (distances(a, b).sum::<u64>() + c) & mask(32)
+                }));
+            }
             for (half, shift) in [("lo", 0), ("hi", 16)] {
                 let name = format!("dp2a.{half}");
                 forms.push(bare(
@@ -424,6 +448,19 @@ fn bits(forms: &mut Vec<Form>) {
                 (((1u128 << count) - 1) << from) as u64 & mask(32)
             },
         ));
+    }
+    for ty in [U32, S32] {
+        for (mode, clamp) in [("clamp", true), ("wrap", false)] {
+            let name = format!("szext.{mode}.{}", ty.name);
+            let text = format!("{name} %q, %a, %b;");
+            forms.push(bare(name, text, [32; 3], 32, move |[a, b, _]| {
+                let count = if clamp { b.min(32) } else { b & 31 };
+                let low = (0..count).fold(0, |bits, at| bits | (a >> at & 1) << at);
+                let negative = ty.signed && count > 0 && a >> (count - 1) & 1 == 1;
+                let above = (count..32).fold(0, |bits, at| bits | 1 << at);
+                if negative { low | above } else { low }
+            }));
+        }
     }
     for table in [0x00u64, 0x80, 0xe8, 0x96, 0xca, 0xff, 0x1e] {
         forms.push(bare(
