@@ -55,7 +55,7 @@ const REQUIRED: [&str; 38] = [
     "cuMemMap",
     "cuMemUnmap",
     "cuMemSetAccess",
-    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
     "cuModuleUnload",
     "cuModuleGetFunction",
     "cuFuncGetParamInfo",
@@ -77,6 +77,8 @@ pub struct DriverError {
     pub code: u32,
     /// Name of the error code.
     pub name: String,
+    /// What the driver wrote about an image that it could not load.
+    pub log: Option<String>,
 }
 
 impl DriverError {
@@ -301,6 +303,7 @@ fn checked<T>(
         call,
         code: error.0 as u32,
         name: name_of(error.0 as u32),
+        log: None,
     })
 }
 
@@ -313,6 +316,7 @@ fn check_code(call: &'static str, code: u32) -> Result<(), DriverError> {
         call,
         code,
         name: name_of(code),
+        log: None,
     })
 }
 

@@ -360,7 +360,10 @@ fn judge_driver_error(
         // Invalid module text: the emulated device does not know the language of an image that a
         // real assembler accepted.
         218 if fault.call.starts_with("cuModuleLoad") => Ok(Verdict::Unsupported {
-            opcode: format!("the module ({})", fault.name),
+            opcode: match &fault.log {
+                Some(log) => format!("the module: {log}"),
+                None => format!("the module ({})", fault.name),
+            },
             line: None,
         }),
         _ => Err(InfrastructureFault(format!(

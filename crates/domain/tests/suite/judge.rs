@@ -138,6 +138,7 @@ fn fault(code: u32, call: &str) -> DeviceFault {
         name: "CUDA_ERROR".to_owned(),
         call: call.to_owned(),
         launch: Some(0),
+        log: None,
     }
 }
 

@@ -9,6 +9,9 @@ use super::{
     DriverError, Stream, check_code, checked, is_exported, record_release_error, unsupported_error,
 };
 
+/// Most bytes that the driver writes about an image that it cannot load.
+const LOG_BYTES: usize = 4096;
+
 /// An image that is loaded on the device.
 #[derive(Debug)]
 pub struct Module(sys::CUmodule);
@@ -100,9 +103,37 @@ impl Module {
     pub fn load(image: &[u8]) -> Result<Self, DriverError> {
         // The driver reads a text up to its terminating zero.
         let image = [image, &[0]].concat();
-        // SAFETY: the image is terminated and outlives the call, which copies it.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast::<c_void>()) };
-        checked("cuModuleLoadData", module).map(Self)
+        let mut module = ptr::null_mut();
+        let mut log = vec![0_u8; LOG_BYTES];
+        let mut options = [
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER,
+            sys::CUjit_option::CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES,
+        ];
+        // The size is passed in the pointer itself.
+        let mut values = [
+            log.as_mut_ptr().cast::<c_void>(),
+            ptr::without_provenance_mut(LOG_BYTES),
+        ];
+        // SAFETY: the image is terminated and outlives the call, which copies it; `module` is valid for a write, the
+        // options and their values for reads, and `log` for as many writes as its size says.
+        let loaded = unsafe {
+            sys::cuModuleLoadDataEx(
+                &raw mut module,
+                image.as_ptr().cast(),
+                options.len() as u32,
+                options.as_mut_ptr(),
+                values.as_mut_ptr(),
+            )
+        };
+        check_code("cuModuleLoadDataEx", loaded as u32).map_err(|error| {
+            let text = log.split(|byte| *byte == 0).next().unwrap_or_default();
+            let text = String::from_utf8_lossy(text).trim().to_owned();
+            DriverError {
+                log: Some(text).filter(|text| !text.is_empty()),
+                ..error
+            }
+        })?;
+        Ok(Self(module))
     }
 
     /// Finds a kernel and the sizes of its parameters.

@@ -51,5 +51,6 @@ pub fn device_fault(error: DriverError, launch: Option<u32>) -> DeviceFault {
         name: error.name,
         call: error.call.to_owned(),
         launch,
+        log: error.log,
     }
 }

@@ -221,6 +221,21 @@ fn a_launch_with_arguments_of_wrong_sizes_is_refused() {
     assert!(reply.executions[0].launches.is_empty());
 }
 
+/// An image that the driver cannot load: the fault says why.
+#[test]
+fn a_module_that_cannot_be_read_is_a_fault_with_the_drivers_reason() {
+    let Some(bench) = Bench::new() else { return };
+    let video = "if (i == n) asm volatile(\"vmad.u32.u32.u32 %0, %0.b0, %0.b1, %0;\" : \"+r\"(n));";
+    let source = HONEST.replace("if (i < n)", &format!("{video}\n    if (i < n)"));
+    let fault = bench.facts(&source).fault.expect("a fault");
+    assert_eq!(
+        (fault.code, fault.call.as_str()),
+        (218, "cuModuleLoadDataEx")
+    );
+    let log = fault.log.unwrap_or_default();
+    assert!(log.contains("found `.b0`"), "{log}");
+}
+
 #[test]
 fn a_correct_candidate_gets_no_finding_and_matches_the_reference() {
     let Some(bench) = Bench::new() else { return };

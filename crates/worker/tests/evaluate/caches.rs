@@ -303,7 +303,7 @@ fn faults_with_a_warm_cache_never_win_and_leave_cold_scores_unchanged() {
 
     // A driver that cannot compile our PTX: two images are loaded first, then the one that counts
     // cycles.
-    let no_ptx = [3, 4].map(|nth| rule("cuModuleLoadData", &nth.to_string(), "{ error = 222 }"));
+    let no_ptx = [3, 4].map(|nth| rule("cuModuleLoadDataEx", &nth.to_string(), "{ error = 222 }"));
     let spoiled = lab.with_spoiled_timing(&no_ptx.concat());
     let cold = compare(&spoiled, &request("cold", &lavish())).unwrap();
     assert_eq!(cold.comparison.outcome, Outcome::NotFaster);

@@ -26,7 +26,7 @@ const CALLS: [&str; 10] = [
     "cuMemcpyHtoD_v2",
     "cuCtxSynchronize",
     "cuDevicePrimaryCtxRetain",
-    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
     "cuModuleGetFunction",
     "cuMemAlloc_v2",
     "cuMemcpyDtoH_v2",

@@ -32,7 +32,7 @@ const CALLS: [&str; 44] = [
     "cuDeviceGetUuid_v2",
     "cuDeviceGetAttribute",
     "kernelwrightEmulator",
-    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
     "cuModuleGetFunction",
     "cuModuleUnload",
     "cuFuncSetAttribute",
@@ -314,7 +314,7 @@ fn blames(role: Role, call: &str, code: u32) -> bool {
             700 | 702 | 710 | 714..=719 => waits,
             1 | 2 | 701 | 720 | 801 => launch,
             500 => launch || call == "cuModuleGetFunction",
-            218 => call == "cuModuleLoadData",
+            218 => call == "cuModuleLoadDataEx",
             _ => false,
         }
 }
@@ -387,7 +387,7 @@ fn sweep_of_calls_that_hang_or_corrupt() {
     let Some(lab) = lab() else { return };
     let mut sweep = Sweep::new(lab);
     for (role, call) in [
-        (Role::Run, "cuModuleLoadData"),
+        (Role::Run, "cuModuleLoadDataEx"),
         (Role::Verify, "cuInit"),
         (Role::Time, "cuEventSynchronize"),
         (Role::Probe, "cuLaunchKernel"),
@@ -395,7 +395,7 @@ fn sweep_of_calls_that_hang_or_corrupt() {
         sweep.try_hang(role, call);
     }
     // Only a card's driver may be without a compiler.
-    sweep.try_error(Role::Probe, "cuModuleLoadData", "1", 222);
+    sweep.try_error(Role::Probe, "cuModuleLoadDataEx", "1", 222);
     let deed = "{ corrupt = { bytes = 4 } }";
     for (role, downloads) in [
         (Role::Run, ["1", "2", "\"every\""].as_slice()),

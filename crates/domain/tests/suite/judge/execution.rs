@@ -152,7 +152,7 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
             "cuModuleGetFunction",
             Some(VerdictKind::LaunchRejected),
         ),
-        (218, "cuModuleLoadData", Some(VerdictKind::Unsupported)),
+        (218, "cuModuleLoadDataEx", Some(VerdictKind::Unsupported)),
         (1, "cuMemcpyHtoDAsync_v2", None),
         (2, "cuMemAlloc_v2", None),
         (100, "cuInit", None),
@@ -177,6 +177,21 @@ fn a_driver_error_is_the_candidates_only_where_a_kernel_can_cause_it() {
             }
         }
     }
+}
+
+#[test]
+fn a_module_that_the_emulated_device_cannot_read_is_named_with_the_reason() {
+    let mut facts = facts();
+    facts.launches.clear();
+    facts.fault = Some(DeviceFault {
+        log: Some("line 7: no operand".to_owned()),
+        ..fault(218, "cuModuleLoadDataEx")
+    });
+    let verdict = judged(&facts).unwrap().unwrap();
+    assert_eq!(
+        verdict.to_string(),
+        "the emulated device does not support the module: line 7: no operand"
+    );
 }
 
 #[test]

@@ -28,6 +28,9 @@ pub(in crate::evaluate) fn cleaned(facts: ExecutionFacts) -> ExecutionFacts {
         fault: facts.fault.map(|fault| DeviceFault {
             name: cleaning::clean_name(&fault.name),
             call: cleaning::clean_name(&fault.call),
+            log: fault
+                .log
+                .map(|log| cleaning::clean_sentence(&log, cleaning::MESSAGE_CHARACTERS)),
             ..fault
         }),
         unsupported: facts.unsupported.map(|unsupported| UnsupportedInstruction {
