@@ -226,6 +226,8 @@ pub(crate) enum Op {
     SqrtF64,
     NegF64,
     AbsF64,
+    MinF64,
+    MaxF64,
     F32ToF64,
     F64ToF32,
     S32ToF64,

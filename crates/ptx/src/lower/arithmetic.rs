@@ -485,6 +485,8 @@ fn fast(base: &str, ty: Ty, mode: Mode) -> Option<Op> {
         ("sqrt", Ty::F64) => Op::SqrtF64,
         ("neg", Ty::F64) => Op::NegF64,
         ("abs", Ty::F64) => Op::AbsF64,
+        ("min", Ty::F64) => Op::MinF64,
+        ("max", Ty::F64) => Op::MaxF64,
         _ => return None,
     })
 }

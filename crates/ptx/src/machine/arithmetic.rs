@@ -365,6 +365,8 @@ pub(crate) fn run<F: VectorOps, const CLEAN: bool>(
         Op::SqrtF64 => un64!(|a| float::canon64(g(a).sqrt())),
         Op::NegF64 => un64!(|a| float::canon64(-g(a))),
         Op::AbsF64 => un64!(|a| float::canon64(g(a).abs())),
+        Op::MinF64 => bin64!(|a, b| float::canon64(float::smaller64(g(a), g(b)))),
+        Op::MaxF64 => bin64!(|a, b| float::canon64(float::larger64(g(a), g(b)))),
         Op::F32ToF64 => {
             taint!();
             let a = r32!(inst.a);

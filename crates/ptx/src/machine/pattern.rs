@@ -49,14 +49,14 @@ pub(crate) struct Pattern {
     /// The cost of one execution, and the traffic that it adds to the totals.
     pub(crate) cost: Cost,
     pub(crate) moved: Traffic,
-    /// The costs of this shape in device memory at each offset of whole words in a sector; none if not yet computed. A
-    /// loop over the words of rows goes through these offsets again and again.
-    costs: [Option<(Cost, Traffic)>; WORDS],
+    /// The costs of this shape in device memory at each even offset in a sector; none if not yet computed. A loop over
+    /// the words or halves of rows goes through these offsets again and again.
+    costs: [Option<(Cost, Traffic)>; PLACES],
     /// The offset in a sector for which the ranges were computed.
     sectors_phase: u64,
-    /// The ranges of sectors that one execution touches, for each offset of whole words and for another one: first and
-    /// last, relative to the first active lane's sector. Empty if not yet computed.
-    sectors: [Vec<(i64, i64)>; WORDS + 1],
+    /// The ranges of sectors that one execution touches, for each even offset and for the odd ones: first and last,
+    /// relative to the first active lane's sector. Empty if not yet computed.
+    sectors: [Vec<(i64, i64)>; PLACES + 1],
     /// True if the lanes' bytes are disjoint; none if not yet computed.
     disjoint: Option<bool>,
     /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
@@ -65,12 +65,12 @@ pub(crate) struct Pattern {
     pub(crate) allocation: usize,
 }
 
-/// Words of a sector.
-const WORDS: usize = 8;
+/// Places of a sector where an access of two bytes or more may begin.
+const PLACES: usize = 16;
 
-/// The word of a sector at which an address lies; none between two words.
-fn word_of(address: u64) -> Option<usize> {
-    (address & 3 == 0).then_some((address & 31) as usize / 4)
+/// The place of a sector at which an address lies; none at odd addresses.
+fn place_of(address: u64) -> Option<usize> {
+    (address & 1 == 0).then_some((address & 31) as usize / 2)
 }
 
 /// Warps with an entry of their own in `found_valid`; others share one by index modulo this number.
@@ -91,7 +91,7 @@ impl Default for Pattern {
             phase: u64::MAX,
             cost: Cost::default(),
             moved: Traffic::default(),
-            costs: [None; WORDS],
+            costs: [None; PLACES],
             sectors_phase: u64::MAX,
             sectors: Default::default(),
             disjoint: None,
@@ -128,7 +128,7 @@ impl Pattern {
     fn replace_shape(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
         self.version += 1;
         self.leader_version = Self::NEVER;
-        self.costs = [None; WORDS];
+        self.costs = [None; PLACES];
         self.sectors_phase = u64::MAX;
         self.sectors.iter_mut().for_each(Vec::clear);
         self.disjoint = None;
@@ -199,27 +199,27 @@ impl Pattern {
     pub(crate) fn update_cost(&mut self, first: u64, bytes: u32, way: MemoryPath) {
         // Sectors depend on the offset within a sector. Bank conflicts do not change when all addresses move by whole
         // words.
-        let (phase, word) = match way {
+        let (phase, place) = match way {
             MemoryPath::Global | MemoryPath::GlobalLoad | MemoryPath::Constant => {
-                (first & 31, word_of(first))
+                (first & 31, place_of(first))
             }
             _ => (first & 3 | (way as u64) << 32, None),
         };
         if self.phase != phase {
             self.phase = phase;
-            match word.and_then(|word| self.costs[word]) {
+            match place.and_then(|place| self.costs[place]) {
                 Some(known) => (self.cost, self.moved) = known,
-                None => self.compute_cost(first, bytes, way, word),
+                None => self.compute_cost(first, bytes, way, place),
             }
         }
     }
 
     #[inline(never)]
-    fn compute_cost(&mut self, first: u64, bytes: u32, way: MemoryPath, word: Option<usize>) {
+    fn compute_cost(&mut self, first: u64, bytes: u32, way: MemoryPath, place: Option<usize>) {
         self.cost = traffic::cost(way, self.mask, &self.relative, first, bytes, self.shape);
         self.moved = Traffic::of(&self.cost, way, self.mask.count_ones() * bytes);
-        if let Some(word) = word {
-            self.costs[word] = Some((self.cost, self.moved));
+        if let Some(place) = place {
+            self.costs[place] = Some((self.cost, self.moved));
         }
     }
 
@@ -254,10 +254,10 @@ impl Pattern {
             Shape::Same => visit_bytes(size),
             Shape::Run => visit_bytes(size * u64::from(self.mask.count_ones())),
             Shape::Other => {
-                let at = word_of(from).unwrap_or(WORDS);
+                let at = place_of(from).unwrap_or(PLACES);
                 if self.sectors_phase != from & 31 {
                     self.sectors_phase = from & 31;
-                    if at == WORDS || self.sectors[at].is_empty() {
+                    if at == PLACES || self.sectors[at].is_empty() {
                         self.find_sectors(size, at);
                     }
                 }

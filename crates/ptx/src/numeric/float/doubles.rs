@@ -84,7 +84,7 @@ pub(crate) fn abs64(v: [u64; 4]) -> u64 {
 }
 
 /// The smaller double, with the rules of [`smaller32`].
-fn smaller64(a: f64, b: f64) -> f64 {
+pub(crate) fn smaller64(a: f64, b: f64) -> f64 {
     let equal = f64::from_bits(a.to_bits() | b.to_bits());
     let pick = if a < b {
         a
@@ -102,7 +102,7 @@ fn smaller64(a: f64, b: f64) -> f64 {
     }
 }
 
-fn larger64(a: f64, b: f64) -> f64 {
+pub(crate) fn larger64(a: f64, b: f64) -> f64 {
     let equal = f64::from_bits(a.to_bits() & b.to_bits());
     let pick = if a > b {
         a
