@@ -62,20 +62,26 @@ extern "C" __global__ void reference_scores(const __half* q, const __half* k, do
     const int first_row = blockIdx.y * ROWS;
     const int key = blockIdx.x * 64 + threadIdx.x;
 
-    __shared__ double query[ROWS][D];
+    __shared__ double query[D][ROWS];
     for (int r = 0; r < ROWS; ++r) {
         const int row = min(first_row + r, S - 1);
-        query[r][threadIdx.x] = __half2float(q[(head * S + row) * D + threadIdx.x]);
+        query[threadIdx.x][r] = __half2float(q[(head * S + row) * D + threadIdx.x]);
     }
     __syncthreads();
     if (key >= S) return;
 
     double sum[ROWS] = {};
     double squares = 0.0;
-    for (int d = 0; d < D; ++d) {
-        const double element = __half2float(k[(head * S + key) * D + d]);
-        for (int r = 0; r < ROWS; ++r) sum[r] += query[r][d] * element;
-        squares += element * element;
+    const uint4* pieces = reinterpret_cast<const uint4*>(k + (head * S + key) * D);
+    for (int piece = 0; piece < D / 8; ++piece) {
+        const uint4 eight = pieces[piece];
+        const __half* elements = reinterpret_cast<const __half*>(&eight);
+#pragma unroll
+        for (int d = 0; d < 8; ++d) {
+            const double element = __half2float(elements[d]);
+            for (int r = 0; r < ROWS; ++r) sum[r] += query[8 * piece + d][r] * element;
+            squares += element * element;
+        }
     }
     for (int r = 0; r < ROWS && first_row + r < S; ++r) {
         scores[(head * S + first_row + r) * S + key] = sum[r] * scale;
@@ -131,25 +137,35 @@ extern "C" __global__ void reference_probabilities(const __half* q, const double
     growth[row] = 1.0 + 0x1p-12 * sqrt(squares) * longest * scale;
 }
 
-// Thread = two neighbouring channels; o = sum_key p v.
+// Warp = four rows, thread = two neighbouring channels; o = sum_key p v.
 extern "C" __global__ void reference_output(const double* probabilities, const double* growth,
                                             const double* smallest, const __half* v, double* o, double* o_scale, int S) {
     const size_t head = blockIdx.y;
     const int first_row = blockIdx.x * ROWS;
     const int channel = 2 * threadIdx.x;
 
+    // The probabilities of 32 keys, beside what they weigh in the scale of the error; one key for each lane.
+    __shared__ double2 weights[32][ROWS];
     double sum[ROWS][2] = {};
     double magnitude[ROWS][2] = {};
-    for (int key = 0; key < S; ++key) {
-        const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(v + (head * S + key) * D + channel));
-        const double elements[2] = {pair.x, pair.y};
+    for (int first = 0; first < S; first += 32) {
+        const int own = min(first + int(threadIdx.x), S - 1);
+        __syncwarp();
         for (int r = 0; r < ROWS; ++r) {
-            const int row = min(first_row + r, S - 1);
-            const double p = probabilities[(head * S + row) * S + key];
-            const double weight = fmax(p, fmin(0x1p11 * p, smallest[head * S + row]));
-            for (int side = 0; side < 2; ++side) {
-                sum[r][side] += p * elements[side];
-                magnitude[r][side] += weight * fabs(elements[side]);
+            const size_t row = head * S + min(first_row + r, S - 1);
+            const double p = probabilities[row * S + own];
+            weights[threadIdx.x][r] = make_double2(p, fmax(p, fmin(0x1p11 * p, smallest[row])));
+        }
+        __syncwarp();
+        for (int key = first; key < min(first + 32, S); ++key) {
+            const float2 pair = __half22float2(*reinterpret_cast<const __half2*>(v + (head * S + key) * D + channel));
+            const double elements[2] = {pair.x, pair.y};
+            for (int r = 0; r < ROWS; ++r) {
+                const double2 weight = weights[key - first][r];
+                for (int side = 0; side < 2; ++side) {
+                    sum[r][side] += weight.x * elements[side];
+                    magnitude[r][side] += weight.y * fabs(elements[side]);
+                }
             }
         }
     }

@@ -333,9 +333,18 @@ pub(super) fn load<F: VectorOps, W: Words + ?Sized>(
         for part in 0..op.count {
             let step = from + u64::from(part * op.element);
             let mut values = [0; 32];
-            for lane in 0..32 {
-                let at = step.wrapping_add(relative[lane]);
-                values[lane] = read_element(words, at, op.element);
+            if pattern.shape == Shape::Same {
+                values = [read_element(words, step, op.element); 32];
+            } else if op.element == 8 {
+                for lane in 0..32 {
+                    let at = (step.wrapping_add(relative[lane]) / 4) as usize;
+                    values[lane] = u64::from(words.get(at)) | u64::from(words.get(at + 1)) << 32;
+                }
+            } else {
+                for lane in 0..32 {
+                    let at = step.wrapping_add(relative[lane]);
+                    values[lane] = read_element(words, at, op.element);
+                }
             }
             deliver(warp, op, op.regs[part as usize], FULL, &values);
         }
