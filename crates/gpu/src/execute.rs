@@ -143,6 +143,10 @@ impl<'a> LoadedImage<'a> {
                 concurrent = disturber.start_concurrent_blocks(options.poison)?;
             }
         }
+        if let Some(emulator) = self.gpu.emulator() {
+            // What was on the device before, such as the work of a disturber, is none of the plan's.
+            emulator.empty_cache()?;
+        }
         let waiting = match (&concurrent, options.timed) {
             (_, true) => Waiting::Events,
             (None, false) => Waiting::Device,

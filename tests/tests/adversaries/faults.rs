@@ -42,7 +42,7 @@ const BEFORE_ANY_JOB: [&str; 4] = [
 ];
 /// Calls between which kernels run.
 const WORKING: [&str; 8] = [
-    "cuModuleLoadData",
+    "cuModuleLoadDataEx",
     "cuModuleGetFunction",
     "cuMemAlloc_v2",
     "cuMemcpyHtoD_v2",
@@ -94,7 +94,7 @@ fn allowed_verdicts(call: &str, code: u32) -> &'static [VerdictKind] {
         702 if after_a_launch => &[Timeout],
         700 | 710 | 714..=719 if after_a_launch => &[RuntimeFault],
         1 | 2 | 701 | 720 | 801 if call == "cuLaunchKernel" => &[LaunchRejected],
-        218 if call == "cuModuleLoadData" => &[Unsupported],
+        218 if call == "cuModuleLoadDataEx" => &[Unsupported],
         _ => &[],
     }
 }
@@ -129,7 +129,7 @@ fn errors_before_anything_ran_are_nobodys_verdict() {
 fn b24_errors_around_a_launch_are_looked_at() {
     try_errors(&WORKING, |call| {
         let own: &[u32] = match call {
-            "cuModuleLoadData" => &OF_IMAGES,
+            "cuModuleLoadDataEx" => &OF_IMAGES,
             "cuLaunchKernel" => &OF_LAUNCHES,
             _ => &[],
         };
@@ -193,8 +193,8 @@ fn trouble_of_the_verifier_is_nobodys_verdict() {
     let bench = bench();
     for (call, deed) in [
         ("cuInit", "{ error = 999 }"),
-        ("cuModuleLoadData", "{ error = 218 }"),
-        ("cuModuleLoadData", "\"abort\""),
+        ("cuModuleLoadDataEx", "{ error = 218 }"),
+        ("cuModuleLoadDataEx", "\"abort\""),
         ("cuInit", "\"exit\""),
         ("cuInit", "\"hang\""),
     ] {
