@@ -77,7 +77,7 @@ pub struct DriverError {
     pub code: u32,
     /// Name of the error code.
     pub name: String,
-    /// What the driver wrote about an image that it could not load.
+    /// The driver's error log of an image that it could not load.
     pub log: Option<String>,
 }
 

@@ -30,6 +30,16 @@ __device__ inline void multiply_add(float (&sum)[4], const unsigned (&a)[4], uns
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
+// The place of a piece of 16 bytes in a tile whose rows have PIECES pieces, which is a power of two. A matrix load takes eight rows
+// at one column. Rows that lie in the same 128 bytes, which one pass through all banks serves, have different places;
+// from one such group of rows to the next the pieces change places, so that all eight lie on different banks.
+template <int PIECES>
+__device__ inline int place(int row, int piece) {
+    constexpr int ROWS_OF_PASS = PIECES < 8 ? 8 / PIECES : 1;
+    constexpr int PLACES = PIECES < 8 ? PIECES : 8;
+    return row * PIECES + (piece ^ row / ROWS_OF_PASS % PLACES);
+}
+
 // Starts a copy of 16 bytes to shared memory; where the source does not exist, of zeros.
 __device__ inline void copy_async(void* to, const void* from, bool exists) {
     const unsigned address = static_cast<unsigned>(__cvta_generic_to_shared(to));

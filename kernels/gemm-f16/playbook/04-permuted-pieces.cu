@@ -28,16 +28,6 @@ constexpr int THREADS = 256;
 constexpr int DEPTH = 32;
 constexpr int VECTOR = 8;  // f16 in 16 bytes
 
-// The place of a piece in a tile whose rows have PIECES pieces, which is a power of two. A matrix load takes eight rows
-// at one column. Rows that lie in the same 128 bytes, which one pass through all banks serves, have different places;
-// from one such group of rows to the next the pieces change places, so that all eight lie on different banks.
-template <int PIECES>
-__device__ int place(int row, int piece) {
-    constexpr int ROWS_OF_PASS = PIECES < 8 ? 8 / PIECES : 1;
-    constexpr int PLACES = PIECES < 8 ? PIECES : 8;
-    return row * PIECES + (piece ^ row / ROWS_OF_PASS % PLACES);
-}
-
 template <int ROWS, int COLUMNS>
 struct Tiles {
     uint4 left[ROWS * DEPTH / VECTOR];

@@ -240,7 +240,7 @@ pub struct DeviceFault {
     pub call: String,
     /// The launch it follows, counted from 0.
     pub launch: Option<u32>,
-    /// What the driver wrote about an image that it could not load.
+    /// The driver's error log of an image that it could not load.
     #[serde(default)]
     pub log: Option<String>,
 }

@@ -286,11 +286,10 @@ pub(crate) fn bmsk_wrap(v: [u64; 4]) -> u64 {
 /// The lowest b bits of a, extended by their sign or by zeros; b clamps, or wraps with `szext.wrap`.
 pub(crate) fn szext_clamp<T: Int>(v: [u64; 4]) -> u64 {
     let unused = T::BITS - (v[1] as u32).min(T::BITS);
-    let moved = v[0].checked_shl(unused).unwrap_or(0);
     if unused == T::BITS {
         return 0;
     }
-    T::from_wide(T::take(moved).wide() >> unused).give()
+    T::from_wide(T::take(v[0] << unused).wide() >> unused).give()
 }
 
 pub(crate) fn szext_wrap<T: Int>(v: [u64; 4]) -> u64 {

@@ -3,6 +3,7 @@
 
 mod arithmetic;
 mod beside_atomics;
+mod cache;
 mod counters;
 mod findings;
 mod fuzz;
