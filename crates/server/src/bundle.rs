@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 
 use domain::task::{Bundle, MACHINE_CODE, MAX_BUNDLE_BYTES};
 
+use crate::data::{GIT_IGNORE, IGNORE_ALL};
+
 /// Folder of the only files that may be binary: machine code of rivals, sent as hexadecimal digits.
 const RIVALS: &str = "baselines/";
 
@@ -39,7 +41,8 @@ pub enum BundleError {
 }
 
 /// Reads every text file below `dir`. Hidden files and links are left out: a task is what its
-/// folder holds, never what a link points to.
+/// folder holds, never what a link points to. Folders whose `.gitignore` is a single `*` are left
+/// out too, which data folders and Python's virtual environments have.
 ///
 /// # Errors
 /// [`BundleError`] names the path.
@@ -53,6 +56,10 @@ pub fn read(dir: &Path) -> Result<Bundle, BundleError> {
     while let Some((folder, prefix)) = folders.pop() {
         for (path, name, kind) in entries(&folder)? {
             if kind.is_dir() {
+                let ignored = fs::read_to_string(path.join(GIT_IGNORE));
+                if ignored.is_ok_and(|text| text.trim() == IGNORE_ALL.trim()) {
+                    continue;
+                }
                 folders.push((path, format!("{prefix}{name}/")));
             } else if kind.is_file() {
                 let text = if prefix == RIVALS && name.ends_with(MACHINE_CODE) {

@@ -9,6 +9,11 @@ use store::{Store, StoreError};
 use tempfile::{NamedTempFile, TempDir};
 use uuid::Uuid;
 
+/// File that tells git what it leaves out of commits.
+pub(crate) const GIT_IGNORE: &str = ".gitignore";
+/// Text of a [`GIT_IGNORE`] that leaves out everything beside it.
+pub(crate) const IGNORE_ALL: &str = "*\n";
+
 /// A folder for a command that keeps nothing: the data folder where there is one, so that its
 /// builds are used again, else a temporary folder that goes when this is dropped.
 #[derive(Debug)]
@@ -70,7 +75,8 @@ struct Address {
 }
 
 impl Data {
-    /// The folder at `root`, made when missing.
+    /// The folder at `root`, made when missing. An empty one gets a `.gitignore` that ignores all of it: git leaves it
+    /// out of commits, and [`crate::bundle::read`] out of a task.
     ///
     /// # Errors
     /// [`DataError::Io`] when it cannot be made.
@@ -87,6 +93,11 @@ impl Data {
         let root = root
             .canonicalize()
             .map_err(io("find the data folder", root))?;
+        let mut entries = fs::read_dir(&root).map_err(io("read the data folder", &root))?;
+        if entries.next().is_none() {
+            let ignored = root.join(GIT_IGNORE);
+            fs::write(&ignored, IGNORE_ALL).map_err(io("write", &ignored))?;
+        }
         Ok(Self { root })
     }
 

@@ -2,6 +2,7 @@ use std::fs;
 
 use domain::task::MAX_BUNDLE_BYTES;
 use server::bundle::{BundleError, read};
+use server::data::Data;
 
 fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
@@ -20,6 +21,23 @@ fn a_folder_becomes_its_texts_by_relative_path_without_hidden_files_and_links() 
     let names: Vec<_> = bundle.files.keys().map(String::as_str).collect();
     assert_eq!(names, ["playbook/01.cu", "task.toml"]);
     assert_eq!(bundle.files["playbook/01.cu"], "kernel");
+}
+
+#[test]
+fn a_data_folder_inside_a_task_is_no_part_of_it() {
+    let folder = folder();
+    let data = Data::open(&folder.path().join("data")).unwrap();
+    fs::write(data.root().join("evidence.zst"), [0xff, 0xfe]).unwrap();
+    let bundle = read(folder.path()).unwrap();
+    let names: Vec<_> = bundle.files.keys().map(String::as_str).collect();
+    assert_eq!(names, ["task.toml"]);
+}
+
+#[test]
+fn a_folder_in_use_is_told_nothing_about_git_when_data_goes_there() {
+    let folder = folder();
+    Data::open(folder.path()).unwrap();
+    assert!(!folder.path().join(".gitignore").exists());
 }
 
 #[test]
