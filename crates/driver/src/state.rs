@@ -29,6 +29,7 @@ use crate::handle::{
     ContextHandle, EventHandle, FunctionHandle, LibraryHandle, LinkHandle, ModuleHandle, PoolHandle,
 };
 
+pub use attributes::MOST_PERSISTING_WINDOW;
 pub use context::ContextFlags;
 pub use graph::{
     CaptureMode, CaptureState, CopyLocation, CopyWork, FillWork, GraphLaunch, HostWork, KernelWork,

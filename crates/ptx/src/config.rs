@@ -1,5 +1,7 @@
 //! The configuration of a launch, and the errors that prevent it before the first instruction.
 
+use std::ops::Range;
+
 use serde::Deserialize;
 
 use crate::module::SourceLine;
@@ -141,6 +143,10 @@ pub struct LaunchConfig<'a> {
     /// Size of the L2 cache in bytes. Where all buffers fit it, every repeated access finds its sector there, and what
     /// each wave of blocks touches is not recorded.
     pub l2_bytes: u64,
+    /// Bytes of the L2 cache that are set aside for persisting accesses.
+    pub persisting_bytes: u64,
+    /// The addresses whose accesses persist in that part; later launches still find them there.
+    pub persisting: Range<u64>,
     /// Latencies for the static critical path.
     pub latencies: Latencies,
     /// The fewest blocks to run, in runs of at least three waves that are spread evenly over the grid. Their counters
@@ -168,6 +174,8 @@ impl<'a> LaunchConfig<'a> {
             multiprocessors: 58,
             core_mhz: 2040,
             l2_bytes: 48 << 20,
+            persisting_bytes: 0,
+            persisting: 0..0,
             latencies: Latencies::default(),
             sample: None,
         }

@@ -75,6 +75,8 @@ pub struct MemoryFacts {
     pub dram_efficiency: f64,
     /// Second level cache in bytes.
     pub l2_bytes: u64,
+    /// The most of it that can be set aside for persisting accesses, in bytes.
+    pub l2_persisting_bytes: u64,
     /// Bytes per core clock that the whole second level cache delivers.
     pub l2_bytes_per_clock: f64,
     /// Bytes per core clock that one multiprocessor can draw from it.

@@ -216,7 +216,12 @@ impl Machine {
         self.memory.fill(pointer, pattern, count)
     }
 
-    /// Empties the L2 cache: the next launch finds nothing there that was touched before.
+    /// Makes all that the L2 cache holds ordinary, so that nothing persists in it.
+    pub fn reset_persisting(&mut self) {
+        self.memory.reset_persisting();
+    }
+
+    /// Empties the L2 cache but for what persists in it: the next launch finds nothing else there that was touched before.
     pub fn evict(&mut self) {
         self.memory.evict();
     }
@@ -371,6 +376,8 @@ impl Machine {
         config: &LaunchConfig<'_>,
     ) -> Result<LaunchReport, LaunchError> {
         self.launches += 1;
+        self.memory
+            .persist(config.persisting.clone(), config.persisting_bytes);
         if !config.cooperative {
             return self.launch_with(handle, kernel, config, 0);
         }
@@ -539,7 +546,8 @@ impl Machine {
         };
         let tells_waves = config.schedule == Schedule::Serial
             && chosen.waves_of_grid() > 1
-            && (bytes > config.l2_bytes || !chosen.is_whole());
+            && (bytes > config.l2_bytes.saturating_sub(config.persisting_bytes)
+                || !chosen.is_whole());
         let launch = exec::Launch {
             survey,
             ..prepared(chosen, tells_waves)

@@ -6,6 +6,7 @@
 mod allocation;
 pub(crate) mod window;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 
@@ -92,6 +93,8 @@ pub(crate) struct Memory {
     next: u64,
     used: u64,
     total: u64,
+    /// Ranges of addresses whose accesses persist in the L2 cache, the one that was asked for last at the end.
+    persisting: Vec<Range<u64>>,
 }
 
 impl Memory {
@@ -101,6 +104,7 @@ impl Memory {
             next: HEAP_BASE,
             used: 0,
             total,
+            persisting: Vec::new(),
         }
     }
 
@@ -114,11 +118,43 @@ impl Memory {
         self.allocations.iter().map(|a| a.cached_sectors()).sum()
     }
 
-    /// Marks all sectors as not being in the L2 cache.
+    /// Marks all sectors as not being in the L2 cache, but for those that persist.
     pub(crate) fn evict(&self) {
         for allocation in &self.allocations {
-            allocation.evict();
+            allocation.evict_all_but(&self.persisting);
         }
+    }
+
+    /// The ranges of addresses whose accesses persist in the L2 cache.
+    pub(crate) fn persisting(&self) -> &[Range<u64>] {
+        &self.persisting
+    }
+
+    /// Number of sectors that the L2 cache may hold and that persist in it.
+    pub(crate) fn persisting_sectors(&self) -> u64 {
+        let held = |allocation: &Arc<Allocation>| {
+            let persisting = allocation.sectors_in(&self.persisting);
+            allocation.cached_among(persisting.into_iter())
+        };
+        self.allocations.iter().map(held).sum()
+    }
+
+    /// Makes accesses to a further range of addresses persist, in a part of the L2 cache of `capacity` bytes. What does
+    /// not fit there is ordinary: of earlier ranges, and of the end of this one.
+    pub(crate) fn persist(&mut self, range: Range<u64>, capacity: u64) {
+        self.persisting.retain(|before| before.start != range.start);
+        self.persisting.push(range);
+        let mut room = capacity;
+        for range in self.persisting.iter_mut().rev() {
+            range.end = range.end.min(range.start.saturating_add(room));
+            room -= range.end - range.start;
+        }
+        self.persisting.retain(|range| !range.is_empty());
+    }
+
+    /// Makes all sectors of the L2 cache ordinary.
+    pub(crate) fn reset_persisting(&mut self) {
+        self.persisting.clear();
     }
 
     pub(crate) fn used(&self) -> u64 {
@@ -305,7 +341,7 @@ impl Memory {
         let (holder, offset) = self.range_to_write(pointer, data.len() as u64)?;
         holder.write(offset, data);
         holder.set_valid(offset, data.len() as u64);
-        holder.evict();
+        holder.evict_all_but(&[]);
         Ok(())
     }
 

@@ -223,6 +223,9 @@ pub struct Counters {
     pub cached_sectors_read: u64,
     /// Distinct sectors that this launch touched, or that the L2 cache may have held before it.
     pub cached_sectors: u64,
+    /// Of the sectors that persist in the L2 cache, those that this launch used; none if none persist.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persisting: Option<PersistingSectors>,
     /// The sectors that stretches of 1, 2, 3... waves of blocks touch, at last all waves. Lengths above 16 are told at
     /// steps of an eighth. Empty if all buffers fit the L2 cache and all blocks ran, if the blocks are one wave, or under a
     /// seeded schedule. If only a sample of the blocks ran, all but the last are those of its runs.
@@ -257,6 +260,19 @@ pub struct Counters {
     pub registers_estimate: u32,
     /// Per source line, by file and line.
     pub lines: Vec<LineTally>,
+}
+
+/// Distinct sectors (32 bytes) that persist in the L2 cache. They count among the launch's other sectors too.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PersistingSectors {
+    /// In the cache after the launch.
+    pub held: u64,
+    /// Read by the launch.
+    pub read: u64,
+    /// Of those read, in the cache since before the launch or, if its blocks communicate, since it wrote them itself.
+    pub found: u64,
+    /// Written by the launch.
+    pub written: u64,
 }
 
 /// The distinct sectors (32 bytes) that a stretch of consecutive waves of blocks touches. A wave is as many blocks as

@@ -165,8 +165,8 @@ entries! {
     /// Sets a limit of the current context.
     fn cuCtxSetLimit(limit: u32, value: usize) |driver| { driver.set_context_limit(limit, value) }
 
-    /// Resets persisting lines in the L2 cache to normal. The emulation has none.
-    fn cuCtxResetPersistingL2Cache() |driver| { driver.check_context() }
+    /// Resets persisting lines in the L2 cache to normal.
+    fn cuCtxResetPersistingL2Cache() |driver| { driver.reset_persisting() }
 
     /// The preferred split between cache and shared memory.
     fn cuCtxGetCacheConfig(preference: Out<u32>) |driver| { preference.set(driver.cache_preference()?) }

@@ -1,8 +1,10 @@
 //! Kernel launches: parameters as pointers or as one packed block, and launches with attributes.
 
+use std::ops::Range;
+
 use crate::code::Code;
 use crate::handle::{FunctionHandle, StreamHandle};
-use crate::state::{Dimensions, Driver, LaunchRequest};
+use crate::state::{Dimensions, Driver, LaunchRequest, MOST_PERSISTING_WINDOW};
 
 use super::entries;
 use super::pointer::{Host, In};
@@ -16,8 +18,12 @@ const EXTRA_SIZE: u64 = 2;
 const EXTRA_LIMIT: usize = 8;
 
 /// The launch attributes that have an effect.
+const ATTRIBUTE_ACCESS_POLICY_WINDOW: u32 = 1;
 const ATTRIBUTE_COOPERATIVE: u32 = 2;
 const ATTRIBUTE_CLUSTER: u32 = 4;
+/// Kinds of access (`CUaccessProperty`): the highest number, and accesses that persist in the L2 cache.
+const LAST_ACCESS_PROPERTY: u32 = 2;
+const ACCESS_PERSISTING: u32 = 2;
 /// Largest number of launch attributes.
 const ATTRIBUTE_LIMIT: u32 = 64;
 
@@ -48,7 +54,14 @@ struct Launch {
     dimensions: Dimensions,
     dynamic_shared: u32,
     stream: StreamHandle,
+    attributes: Attributes,
+}
+
+/// The attributes of a launch that have an effect.
+#[derive(Default)]
+struct Attributes {
     cooperative: bool,
+    persisting: Range<u64>,
 }
 
 impl Launch {
@@ -60,7 +73,8 @@ impl Launch {
             dynamic_shared: self.dynamic_shared,
             stream: self.stream,
             parameters: &parameters,
-            cooperative: self.cooperative,
+            cooperative: self.attributes.cooperative,
+            persisting: self.attributes.persisting,
         })
     }
 }
@@ -118,22 +132,46 @@ fn packed_block<'a>(extra: In<u64>) -> Result<&'a [u8], Code> {
     Err(Code::INVALID_VALUE)
 }
 
-/// Returns true if the launch must be cooperative. Clusters of one block are accepted, because they equal a launch
-/// without clusters.
-fn cooperative(description: &LaunchDescription) -> Result<bool, Code> {
-    let mut cooperative = false;
+/// Reads the attributes of a launch. Clusters of one block are accepted, because they equal a launch without clusters.
+fn attributes(description: &LaunchDescription) -> Result<Attributes, Code> {
+    let mut attributes = Attributes::default();
     if description.attribute_count > ATTRIBUTE_LIMIT {
         return Err(Code::INVALID_VALUE);
     }
     for index in 0..description.attribute_count as usize {
         let attribute = description.attributes.at(index)?;
         match attribute.id {
-            ATTRIBUTE_COOPERATIVE => cooperative = attribute.value[0] != 0,
+            ATTRIBUTE_ACCESS_POLICY_WINDOW => {
+                attributes.persisting = persisting_addresses(&attribute.value)?;
+            }
+            ATTRIBUTE_COOPERATIVE => attributes.cooperative = attribute.value[0] != 0,
             ATTRIBUTE_CLUSTER if attribute.value[..3] != [1; 3] => return Err(Code::NOT_SUPPORTED),
             _ => {}
         }
     }
-    Ok(cooperative)
+    Ok(attributes)
+}
+
+/// The addresses of a launch's window whose accesses persist in the L2 cache (`CUaccessPolicyWindow`). Of a window of which
+/// a share persists they are the first ones, where a GPU draws them. Other kinds of access have no effect here.
+fn persisting_addresses(value: &[u32; 16]) -> Result<Range<u64>, Code> {
+    let wide = |low: usize| u64::from(value[low]) | u64::from(value[low + 1]) << 32;
+    let (address, bytes, hit_ratio) = (wide(0), wide(2), f32::from_bits(value[4]));
+    let (hit, miss) = (value[5], value[6]);
+    if bytes > u64::from(MOST_PERSISTING_WINDOW)
+        || !(0.0..=1.0).contains(&hit_ratio)
+        || hit > LAST_ACCESS_PROPERTY
+        || miss >= ACCESS_PERSISTING
+    {
+        return Err(Code::INVALID_VALUE);
+    }
+    let persisting = (bytes as f64 * f64::from(hit_ratio)) as u64;
+    let end = address.saturating_add(persisting);
+    Ok(if hit == ACCESS_PERSISTING {
+        address..end
+    } else {
+        0..0
+    })
 }
 
 entries! {
@@ -144,7 +182,7 @@ entries! {
             dimensions: Dimensions { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z] },
             dynamic_shared,
             stream: named(stream),
-            cooperative: false,
+            attributes: Attributes::default(),
         }
         .run(driver, values, extra)
     }
@@ -156,7 +194,7 @@ entries! {
             dimensions: Dimensions { grid: [grid_x, grid_y, grid_z], block: [block_x, block_y, block_z] },
             dynamic_shared,
             stream: named(stream),
-            cooperative: true,
+            attributes: Attributes { cooperative: true, ..Attributes::default() },
         }
         .run(driver, values, In::at_address(0))
     }
@@ -169,7 +207,7 @@ entries! {
             dimensions: Dimensions { grid: description.grid, block: description.block },
             dynamic_shared: description.dynamic_shared,
             stream: named(description.stream),
-            cooperative: cooperative(&description)?,
+            attributes: attributes(&description)?,
         }
         .run(driver, values, extra)
     }

@@ -10,6 +10,10 @@ const CONSTANT_BYTES: i32 = 64 << 10;
 /// Version of the PTX ISA that the parser implements, in the API's encoding (9.0).
 const PTX_VERSION: i32 = 90;
 
+/// Largest window of addresses whose accesses persist in the L2 cache, bytes: 4 KiB less than 128 MiB, as an Orin and an
+/// H200 report.
+pub const MOST_PERSISTING_WINDOW: u32 = 134_213_632;
+
 /// Attributes of texture and surface extents; all are 0, because the emulated GPU has neither.
 const TEXTURES: [std::ops::RangeInclusive<u32>; 4] = [21..=29, 42..=49, 51..=74, 77..=77];
 
@@ -81,7 +85,9 @@ impl Driver {
             99 => 1,
             100..=105 => 0,
             106 => number(limits.blocks_per_multiprocessor),
-            107..=110 => 0,
+            107 | 110 => 0,
+            108 => i32::try_from(device.memory.l2_persisting_bytes).unwrap_or(i32::MAX),
+            109 => number(MOST_PERSISTING_WINDOW),
             111 => number(limits.shared_reserved_per_block),
             112..=114 => 0,
             115 => 1,

@@ -36,6 +36,8 @@ impl ContextFlags {
 /// Initial values of a context's limits in the API's order: stack bytes, printf buffer bytes, heap bytes, two for
 /// nested launches, fetch granularity, and persisting L2 cache size.
 const DEFAULT_LIMITS: [usize; 7] = [1024, 1 << 20, 8 << 20, 2, 2048, 128, 0];
+/// Number of the limit for the part of the L2 cache that is set aside for persisting accesses.
+pub(super) const PERSISTING_LIMIT: u32 = 6;
 
 /// The device's primary context, shared by all callers that retain it.
 #[derive(Debug, Default)]
@@ -310,16 +312,31 @@ impl Driver {
             .ok_or(Code::UNSUPPORTED_LIMIT)
     }
 
-    /// Sets a resource limit. The emulation uses none of them; the value is kept and returned.
+    /// Sets a resource limit. The emulation uses only the part of the L2 cache for persisting accesses, of which it gives at
+    /// most what the device has; the other values are kept and returned.
     ///
     /// # Errors
     /// Without a context, or for an unknown limit.
     pub fn set_context_limit(&mut self, limit: u32, value: usize) -> Result<(), Code> {
+        let most = match limit {
+            PERSISTING_LIMIT => self.device.memory.l2_persisting_bytes as usize,
+            _ => usize::MAX,
+        };
         *self
             .context_mut()?
             .limits
             .get_mut(limit as usize)
-            .ok_or(Code::UNSUPPORTED_LIMIT)? = value;
+            .ok_or(Code::UNSUPPORTED_LIMIT)? = value.min(most);
+        Ok(())
+    }
+
+    /// Makes all that the L2 cache holds ordinary, so that nothing persists in it.
+    ///
+    /// # Errors
+    /// Without a context.
+    pub fn reset_persisting(&mut self) -> Result<(), Code> {
+        self.check_context()?;
+        self.machine.reset_persisting();
         Ok(())
     }
 

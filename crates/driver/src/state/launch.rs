@@ -1,6 +1,7 @@
 //! Kernel launches: checks before the first instruction, execution, error codes of faults, and the journal.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::thread;
 
 use ptx::model::{self, Cache, Footprint, Occupancy, Shape};
@@ -12,6 +13,7 @@ use crate::code::Code;
 use crate::emulator::{JournalEntry, RefusedLaunch};
 use crate::handle::{FunctionHandle, StreamHandle};
 
+use super::context::PERSISTING_LIMIT;
 use super::{Driver, KernelWork, Work};
 
 /// Registers per thread if neither the caller nor the PTX text tells them.
@@ -41,6 +43,8 @@ pub struct LaunchRequest<'a> {
     pub parameters: &'a [u8],
     /// True if all blocks must be resident at once.
     pub cooperative: bool,
+    /// The addresses whose accesses persist in the L2 cache.
+    pub persisting: Range<u64>,
 }
 
 impl LaunchRequest<'_> {
@@ -52,6 +56,7 @@ impl LaunchRequest<'_> {
             dynamic_shared: self.dynamic_shared,
             parameters: self.parameters.to_vec(),
             cooperative: self.cooperative,
+            persisting: self.persisting.clone(),
         }
     }
 }
@@ -156,6 +161,8 @@ impl Driver {
             multiprocessors: self.device.multiprocessors,
             core_mhz: self.device.clocks.core_mhz,
             l2_bytes: self.device.memory.l2_bytes,
+            persisting_bytes: self.context_limit(PERSISTING_LIMIT)? as u64,
+            persisting: request.persisting.clone(),
             latencies: self.device.latencies,
             sample: self.settings.sample,
         };

@@ -125,6 +125,7 @@ impl Driver {
             stream,
             parameters: &parameters,
             cooperative: false,
+            persisting: 0..0,
         };
         self.launch(&request)
     }

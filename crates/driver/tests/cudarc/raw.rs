@@ -265,6 +265,66 @@ fn a_linked_module_runs_from_a_packed_block() {
         ));
         assert_eq!(output, [43; 64]);
 
+        // A window that persists in the L2 cache changes nothing else; its numbers are checked.
+        let window =
+            |bytes: usize, hit_ratio: f32, miss: sys::CUaccessProperty| sys::CUlaunchAttribute {
+                id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+                pad: [0; 4],
+                value: sys::CUlaunchAttributeValue {
+                    accessPolicyWindow: sys::CUaccessPolicyWindow {
+                        base_ptr: address as *mut c_void,
+                        num_bytes: bytes,
+                        hitRatio: hit_ratio,
+                        hitProp: sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING,
+                        missProp: miss,
+                    },
+                },
+            };
+        let streaming = sys::CUaccessProperty::CU_ACCESS_PROPERTY_STREAMING;
+        let persisting = sys::CUaccessProperty::CU_ACCESS_PROPERTY_PERSISTING;
+        let mut most = 0;
+        ok!(sys::cuDeviceGetAttribute(
+            &raw mut most,
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_ACCESS_POLICY_WINDOW_SIZE,
+            0
+        ));
+        let mut usable = window(256, 0.5, streaming);
+        config.attrs = &raw mut usable;
+        ok!(sys::cuLaunchKernelEx(
+            &raw const config,
+            function,
+            values.as_mut_ptr(),
+            null_mut()
+        ));
+        for mut unusable in [
+            window(most as usize + 1, 0.5, streaming),
+            window(256, 1.5, streaming),
+            window(256, f32::NAN, streaming),
+            window(256, 0.5, persisting),
+        ] {
+            config.attrs = &raw mut unusable;
+            refused!(
+                sys::cuLaunchKernelEx(&raw const config, function, values.as_mut_ptr(), null_mut()),
+                CUDA_ERROR_INVALID_VALUE
+            );
+        }
+        config.attrs = &raw mut attribute;
+
+        // The part for persisting accesses is what the device has at most.
+        let limit = sys::CUlimit::CU_LIMIT_PERSISTING_L2_CACHE_SIZE;
+        ok!(sys::cuCtxSetLimit(limit, usize::MAX));
+        let (mut set_aside, mut largest) = (0, 0);
+        ok!(sys::cuCtxGetLimit(&raw mut set_aside, limit));
+        ok!(sys::cuDeviceGetAttribute(
+            &raw mut largest,
+            sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_PERSISTING_L2_CACHE_SIZE,
+            0
+        ));
+        assert!(largest > 0);
+        assert_eq!(set_aside, largest as usize);
+        ok!(sys::cuCtxResetPersistingL2Cache());
+        ok!(sys::cuCtxSetLimit(limit, 0));
+
         // More blocks than are resident at once can run one after another, but cannot wait for each other.
         config.gridDimX = 100_000;
         refused!(

@@ -53,6 +53,7 @@ fn launch_of(function: FunctionHandle, parameters: &[u8]) -> LaunchRequest<'_> {
         stream: StreamHandle::LEGACY,
         parameters,
         cooperative: false,
+        persisting: 0..0,
     }
 }
 

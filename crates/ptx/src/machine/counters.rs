@@ -11,7 +11,9 @@ use super::exec::{Exec, Launch, Reuse};
 use super::expansion;
 use super::multiprocessors::place;
 use crate::code::{Class, MemSpace, Op};
-use crate::report::{BlockWork, BusiestMultiprocessor, Classes, Counters, LineTally, Tally};
+use crate::report::{
+    BlockWork, BusiestMultiprocessor, Classes, Counters, LineTally, PersistingSectors, Tally,
+};
 use crate::tensor::TensorKind;
 
 pub(super) fn slot_of(classes: &mut Classes, class: Class) -> &mut u64 {
@@ -242,9 +244,15 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
     let mut unique_sectors_written = 0;
     let mut cached_sectors_read = 0;
     let mut cached_sectors = launch.memory.cached_sectors();
-    let reuse = launch
-        .tells_waves
-        .then(|| Reuse::new(&launch.tracks, &launch.chosen, scale.of_work));
+    let persisting_ranges = launch.memory.persisting();
+    let mut persisting = PersistingSectors {
+        held: launch.memory.persisting_sectors(),
+        ..PersistingSectors::default()
+    };
+    let reuse = launch.tells_waves.then(|| {
+        let (tracks, chosen) = (&launch.tracks, &launch.chosen);
+        Reuse::new(tracks, persisting_ranges, chosen, scale.of_work)
+    });
     for (number, track) in launch.tracks.iter().enumerate() {
         let all = track.allocation.bytes().div_ceil(32);
         let up = |count: u64| match &reuse {
@@ -255,15 +263,26 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         let (read, written) = (distinct(&track.read), distinct(&track.written));
         unique_sectors_read += read;
         unique_sectors_written += written;
-        let written_first = track.written_first.as_deref();
-        let fetched = track.read.iter().enumerate().map(|(cell, read)| {
-            let found = written_first.map_or(0, |marks| marks[cell].load(Relaxed));
-            read.load(Relaxed) & !found
-        });
-        let found = written_first.map_or(0, marked) + track.allocation.cached_among(fetched);
-        cached_sectors_read += up(found).min(read);
+        cached_sectors_read += up(track.count_found(|_| u32::MAX)).min(read);
         cached_sectors -= track.allocation.cached_among(track.touched());
         cached_sectors += up(track.count_touched()).min(all);
+        let kept = track.allocation.sectors_in(persisting_ranges);
+        if !kept.is_empty() {
+            let among = |bits: &[AtomicU32]| -> u64 {
+                let both = bits.iter().zip(&kept);
+                both.map(|(cell, kept)| u64::from((cell.load(Relaxed) & kept).count_ones()))
+                    .sum()
+            };
+            persisting.read += up(among(&track.read)).min(all);
+            persisting.found += up(track.count_found(|cell| kept[cell])).min(all);
+            persisting.written += up(among(&track.written)).min(all);
+            let touched = track
+                .touched()
+                .zip(&kept)
+                .map(|(touched, kept)| touched & kept);
+            persisting.held -= track.allocation.cached_among(touched);
+            persisting.held += up(track.count_touched_among(&kept)).min(all);
+        }
     }
     let threads = launch.block.iter().map(|n| u64::from(*n)).product::<u64>();
     let contention: Vec<&Contention> = parts.iter().map(|part| &part.contention).collect();
@@ -283,6 +302,7 @@ pub(crate) fn total(launch: &Launch<'_>, parts: &[Exec<'_>]) -> Counters {
         unique_sectors_written,
         cached_sectors_read,
         cached_sectors,
+        persisting: (persisting.held > 0).then_some(persisting),
         sectors_read_past_l1,
         block_reads: parts
             .iter()

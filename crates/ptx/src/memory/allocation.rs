@@ -1,5 +1,6 @@
 //! One allocation: its bytes as 32-bit cells, and a valid bit per byte.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -189,12 +190,29 @@ impl Allocation {
         for_cells(first, end - first, |cell, mask| cached[cell] |= mask);
     }
 
-    /// Marks all its sectors as not being in the L2 cache.
-    pub(super) fn evict(&self) {
-        self.cached
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+    /// Marks all its sectors as not being in the L2 cache, but for those in the given ranges of addresses.
+    pub(super) fn evict_all_but(&self, kept: &[Range<u64>]) {
+        let kept = self.sectors_in(kept);
+        let mut cached = self.cached.write().unwrap_or_else(PoisonError::into_inner);
+        cached.truncate(kept.len());
+        for (cached, kept) in cached.iter_mut().zip(kept) {
+            *cached &= kept;
+        }
+    }
+
+    /// Its sectors that begin in the given ranges of addresses, 32 in each cell; empty if there are none.
+    pub(crate) fn sectors_in(&self, ranges: &[Range<u64>]) -> Vec<u32> {
+        let mut sectors = Vec::new();
+        for range in ranges {
+            let (from, to) = (range.start.max(self.base), range.end.min(self.end()));
+            if from < to {
+                sectors.resize(self.bytes.div_ceil(SECTOR * 32) as usize, 0);
+                let first = (from - self.base).div_ceil(SECTOR);
+                let end = (to - self.base).div_ceil(SECTOR);
+                for_cells(first, end - first, |cell, mask| sectors[cell] |= mask);
+            }
+        }
+        sectors
     }
 
     /// Reports whether every byte is initialised.

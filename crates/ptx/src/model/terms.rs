@@ -316,21 +316,27 @@ fn missed_by_block(reads: &BlockReads, l1_sectors: f64) -> f64 {
 
 /// Bytes that reach DRAM. Every distinct sector read comes from there once, but for the share that a warm cache holds
 /// already, and again if it was evicted before its next use. Sectors written, and those that earlier work left in the
-/// second level cache, are found there as far as all of them fit.
+/// second level cache, are found there as far as all of them fit. Those that persist there stay, and leave the others
+/// less room.
 fn dram_bytes(counters: &Counters, l2_bytes: f64, cache: Cache) -> f64 {
+    let persisting = counters.persisting.unwrap_or_default();
     let read = counters.unique_sectors_read as f64;
-    let left = counters
+    let found = counters
         .cached_sectors_read
-        .min(counters.unique_sectors_read) as f64;
-    let written = counters.unique_sectors_written as f64;
-    let working_set = (read + written).max(counters.cached_sectors as f64) * SECTOR;
-    let lost = missed(working_set, l2_bytes);
+        .min(counters.unique_sectors_read);
+    let ordinary_read = (counters.unique_sectors_read - persisting.read) as f64;
+    let ordinary_found = (found - persisting.found.min(found)) as f64;
+    let ordinary_written = (counters.unique_sectors_written - persisting.written) as f64;
+    let ordinary_cached = (counters.cached_sectors - persisting.held) as f64;
+    let working_set = (ordinary_read + ordinary_written).max(ordinary_cached) * SECTOR;
+    let room = (l2_bytes - persisting.held as f64 * SECTOR).max(0.0);
+    let lost = missed(working_set, room);
     let fetched = match cache {
         Cache::Cold => 1.0,
-        Cache::Warm { read_before } => missed(working_set.max(read_before as f64), l2_bytes),
+        Cache::Warm { read_before } => missed(working_set.max(read_before as f64), room),
     };
-    let again = fetched_again(&counters.working_sets, l2_bytes / SECTOR);
-    ((read - left) * fetched + (left + written) * lost + again) * SECTOR
+    let again = fetched_again(&counters.working_sets, room / SECTOR);
+    ((read - found as f64) * fetched + (ordinary_found + ordinary_written) * lost + again) * SECTOR
 }
 
 /// Sectors that a cache of `capacity` sectors has evicted when they are used again, each time counted. A wave whose own

@@ -2,7 +2,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::report::{
-    BlockReads, Classes, GlobalTraffic, ReadSet, SharedTraffic, Tally, WorkingSet,
+    BlockReads, Classes, GlobalTraffic, PersistingSectors, ReadSet, SharedTraffic, Tally,
+    WorkingSet,
 };
 
 fn l4() -> Device {
@@ -162,6 +163,34 @@ fn what_an_earlier_launch_left_in_the_cache_is_not_fetched_again() {
     assert_eq!(time(100_000, 50_000), time(50_000, 0));
     let huge = (1 << 30) / 32;
     assert!(time(huge, huge) > 0.9 * time(huge, 0));
+}
+
+#[test]
+fn what_persists_in_the_cache_is_not_evicted_and_leaves_the_others_less_room() {
+    let l2 = l4().memory.l2_bytes / 32;
+    let dram = |persisting: Option<PersistingSectors>| {
+        let mut counters = streaming(2 * l2);
+        counters.cached_sectors_read = l2 / 2;
+        counters.cached_sectors = 2 * l2;
+        counters.persisting = persisting;
+        let time = modelled(&counters, shape(5800, 256), &l4(), Cache::Cold);
+        time.traffic.dram_bytes / (32 * l2) as f64
+    };
+    // Half the cache's sectors are read again. Of twice the cache a half is lost.
+    assert_eq!(dram(None), 1.75);
+    let all = PersistingSectors {
+        held: l2 / 2,
+        read: l2 / 2,
+        found: l2 / 2,
+        written: 0,
+    };
+    assert_eq!(dram(Some(all)), 1.5);
+    // The same part is held for others: of twice the cache three quarters are lost.
+    let others = PersistingSectors {
+        held: l2 / 2,
+        ..PersistingSectors::default()
+    };
+    assert_eq!(dram(Some(others)), 1.5 + 0.5 * 0.75);
 }
 
 #[test]

@@ -90,3 +90,68 @@ fn blocks_that_communicate_find_what_the_launch_wrote_before_it_read() {
     assert_eq!(found(true), 32);
     assert_eq!(found(false), 0, "blocks run in any order");
 }
+
+#[test]
+fn what_persists_stays_when_more_was_touched_than_fits() {
+    let mut device = Device::new(&copying_and_touching());
+    let buffers = ["a", "b", "c", "d"].map(|name| device.buffer(name, &[7u32; 256]));
+    // 32 sectors of 32 bytes each; the cache holds 100, of which 40 are set aside.
+    let mut launch = |from: usize, to: usize, persisting: std::ops::Range<u64>| {
+        let args = [from, from, to].map(|number| Arg::Pointer(buffers[number]));
+        let report = device.honest("k", [1; 3], [256, 1, 1], &args, |config| {
+            config.l2_bytes = 100 * 32;
+            config.persisting_bytes = 40 * 32;
+            config.persisting = persisting.clone();
+        });
+        let counters = report.counters;
+        let persisting = counters
+            .persisting
+            .map(|of| [of.held, of.read, of.found, of.written]);
+        (counters.cached_sectors_read, persisting)
+    };
+    let whole = |buffer: usize| buffers[buffer]..buffers[buffer] + 1024;
+    assert_eq!(launch(0, 1, whole(0)), (0, Some([32, 32, 0, 0])));
+    assert_eq!(launch(2, 3, 0..0), (0, Some([32, 0, 0, 0])));
+    assert_eq!(launch(0, 1, 0..0), (32, Some([32, 32, 32, 0])), "persisted");
+    assert_eq!(launch(2, 3, 0..0), (0, Some([32, 0, 0, 0])), "evicted");
+    // Of the first range 8 sectors stay, when the second takes 32 of 40.
+    assert_eq!(launch(2, 3, whole(3)), (32, Some([40, 0, 0, 32])));
+    device.machine.reset_persisting();
+    let args = [0, 0, 1].map(|number| Arg::Pointer(buffers[number]));
+    let reset = device.honest("k", [1; 3], [256, 1, 1], &args, |_| {});
+    assert_eq!(reset.counters.persisting, None);
+}
+
+#[test]
+fn what_persists_is_no_part_of_the_working_sets_that_are_evicted() {
+    // Each of eight blocks reads `a` and 32 sectors of its own of `b`.
+    let text = kernel(
+        "mov.u32 %r2, %ctaid.x;\nshl.b32 %r2, %r2, 8;\nadd.u32 %r2, %r2, %r1;\nshl.b32 %r2, %r2, 2;\n\
+         cvt.u64.u32 %rd8, %r2;\nadd.s64 %rd5, %rd2, %rd8;\nshl.b32 %r4, %r1, 2;\ncvt.u64.u32 %rd7, %r4;\n\
+         add.s64 %rd4, %rd1, %rd7;\nld.global.u32 %r3, [%rd4];\nld.global.u32 %r4, [%rd5];\n\
+         add.u32 %r3, %r3, %r4;\nadd.s64 %rd6, %rd3, %rd8;\nst.global.u32 [%rd6], %r3;",
+    );
+    let working_sets = |set_aside: u64| {
+        let mut device = Device::new(&text);
+        let (a, b) = (
+            device.buffer("a", &[7u32; 256]),
+            device.buffer("b", &[7u32; 2048]),
+        );
+        let args = [
+            Arg::Pointer(a),
+            Arg::Pointer(b),
+            Arg::Pointer(device.fresh("out", 8192)),
+        ];
+        let report = device.honest("k", [8, 1, 1], [256, 1, 1], &args, |config| {
+            config.resident_blocks = 1;
+            config.l2_bytes = 4096;
+            config.persisting_bytes = set_aside;
+            config.persisting = a..a + 1024;
+        });
+        let sets = report.counters.working_sets.into_iter();
+        sets.map(|set| set.sectors).take(3).collect::<Vec<_>>()
+    };
+    assert_eq!(working_sets(0), [96, 160, 224]);
+    assert_eq!(working_sets(1024), [64, 128, 192]);
+    assert_eq!(working_sets(512), [80, 144, 208]);
+}

@@ -55,12 +55,17 @@ impl KernelParamsV2 {
             function
         };
         let function = FunctionHandle(named.address());
+        let (cooperative, persisting) = match before {
+            Some(Work::Kernel(before)) => (before.cooperative, before.persisting.clone()),
+            _ => (false, 0..0),
+        };
         Ok(Work::Kernel(KernelWork {
             function,
             dimensions: Dimensions { grid, block },
             dynamic_shared,
             parameters: launch::parameter_block(driver, function, values, extra)?,
-            cooperative: matches!(before, Some(Work::Kernel(before)) if before.cooperative),
+            cooperative,
+            persisting,
         }))
     }
 

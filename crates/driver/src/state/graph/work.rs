@@ -1,5 +1,7 @@
 //! The work of graph nodes and streams as plain data: checked when it is recorded, executed at every launch.
 
+use std::ops::Range;
+
 use crate::code::Code;
 use crate::handle::{EventHandle, FunctionHandle, GraphHandle, StreamHandle};
 use crate::state::{Dimensions, Driver, LaunchRequest};
@@ -70,6 +72,8 @@ pub struct KernelWork {
     pub parameters: Vec<u8>,
     /// True if all blocks must be resident at once.
     pub cooperative: bool,
+    /// The addresses whose accesses persist in the L2 cache.
+    pub persisting: Range<u64>,
 }
 
 impl KernelWork {
@@ -83,6 +87,7 @@ impl KernelWork {
             stream,
             parameters: &self.parameters,
             cooperative: self.cooperative,
+            persisting: self.persisting.clone(),
         }
     }
 }

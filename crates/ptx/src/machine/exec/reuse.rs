@@ -4,6 +4,7 @@
 //! The blocks of a wave run at the same time and find in the cache what one of them fetched, so that a sector counts
 //! once for each wave.
 
+use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::track::{Track, unmarked};
@@ -66,13 +67,16 @@ struct Absences {
 }
 
 impl Absences {
-    /// Sums up the marks of an allocation of which `touched` sectors were touched in all.
-    fn new(marks: &WaveMarks, touched: u64, chosen: &ChosenBlocks) -> Self {
+    /// Sums up the marks of an allocation of which `touched` sectors were touched in all, but for those that persist in
+    /// the cache.
+    fn new(marks: &WaveMarks, touched: u64, persisting: &[u32], chosen: &ChosenBlocks) -> Self {
         let waves = chosen.waves_of_run();
         let mut stretches = vec![0_u64; waves + 1];
         let (mut by_runs, mut by_any) = (0, 0);
         for chunk in 0..marks.observed {
             let mut any = 0;
+            let persisting = persisting.get(chunk * marks.spacing).copied();
+            let ordinary = !persisting.unwrap_or(0);
             for run in 0..chosen.runs() {
                 // For each sector of the chunk the first wave of the run after its last touch.
                 let mut free_since = [0_usize; 32];
@@ -80,6 +84,7 @@ impl Absences {
                 for wave in 0..waves {
                     let row = run * waves + wave;
                     let mut sectors = marks.bits[row * marks.observed + chunk].load(Relaxed);
+                    sectors &= ordinary;
                     all |= sectors;
                     while sectors != 0 {
                         let sector = sectors.trailing_zeros() as usize;
@@ -136,7 +141,12 @@ pub(crate) struct Reuse {
 
 impl Reuse {
     /// `of_work` is the work of the whole grid over that of the executed blocks, where blocks differ.
-    pub(crate) fn new(tracks: &[Track], chosen: &ChosenBlocks, of_work: Option<f64>) -> Self {
+    pub(crate) fn new(
+        tracks: &[Track],
+        persisting: &[Range<u64>],
+        chosen: &ChosenBlocks,
+        of_work: Option<f64>,
+    ) -> Self {
         let of_blocks = chosen.grid() as f64 / chosen.len() as f64;
         let factor = of_work.unwrap_or(of_blocks);
         let waves = chosen.waves_of_run();
@@ -149,12 +159,13 @@ impl Reuse {
         let mut of_grid = 0.0;
         let mut growth = Vec::new();
         for track in tracks {
-            let touched = track.count_touched();
+            let persisting = track.allocation.sectors_in(persisting);
+            let touched = track.count_touched() - track.count_touched_among(&persisting);
             let Some(marks) = track.waves.as_ref().filter(|_| touched > 0) else {
                 growth.push(1.0);
                 continue;
             };
-            let absences = Absences::new(marks, touched, chosen);
+            let absences = Absences::new(marks, touched, &persisting, chosen);
             for (sum, length) in sums.iter_mut().zip(&lengths) {
                 *sum += absences.working_set(*length);
             }
@@ -207,7 +218,7 @@ mod tests {
             }
         }
         let distinct = touches.iter().flatten().collect::<BTreeSet<_>>();
-        Absences::new(&marks, distinct.len() as u64, &chosen)
+        Absences::new(&marks, distinct.len() as u64, &[], &chosen)
     }
 
     #[test]

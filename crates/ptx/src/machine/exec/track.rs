@@ -151,6 +151,28 @@ impl Track {
             .map(|bits| u64::from(bits.count_ones()))
             .sum()
     }
+
+    /// Number of distinct sectors read that the L2 cache may have held, since before the launch or since the launch wrote
+    /// them itself; of each cell of 32 sectors only those that `among` tells.
+    pub(crate) fn count_found(&self, among: impl Fn(usize) -> u32) -> u64 {
+        let read = |cell: usize| self.read[cell].load(Relaxed) & among(cell);
+        let written_first = |cell: usize| match &self.written_first {
+            Some(marks) => marks[cell].load(Relaxed),
+            None => 0,
+        };
+        let cells = 0..self.read.len();
+        let own = cells.clone().map(|cell| read(cell) & written_first(cell));
+        let own: u64 = own.map(|bits| u64::from(bits.count_ones())).sum();
+        let others = cells.map(|cell| read(cell) & !written_first(cell));
+        own + self.allocation.cached_among(others)
+    }
+
+    /// Number of the given sectors, 32 in each cell, that were read or written.
+    pub(crate) fn count_touched_among(&self, sectors: &[u32]) -> u64 {
+        let both = self.touched().zip(sectors);
+        both.map(|(touched, asked)| u64::from((touched & asked).count_ones()))
+            .sum()
+    }
 }
 
 /// The places where the sectors that an access touches are marked.
