@@ -7,6 +7,7 @@
 mod resolve;
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
@@ -49,7 +50,7 @@ pub enum Step {
 }
 
 /// One kernel launch, before its expressions have values.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct KernelStep {
     /// Name of the `extern "C"` entry.
     pub kernel: String,
@@ -61,8 +62,41 @@ pub struct KernelStep {
     pub shared: Expr,
     /// True if the grid synchronises as a whole.
     pub cooperative: bool,
+    /// The buffer of which accesses persist in the L2 cache.
+    pub l2_persist: Option<L2Window>,
     /// Arguments in the entry's order.
     pub arguments: Vec<Argument>,
+}
+
+/// Candidates' digests are taken over this text. A window shows only where there is one, so that plans without one keep
+/// the digests that databases have of them.
+impl fmt::Debug for KernelStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut fields = f.debug_struct("KernelStep");
+        fields
+            .field("kernel", &self.kernel)
+            .field("grid", &self.grid)
+            .field("block", &self.block)
+            .field("shared", &self.shared)
+            .field("cooperative", &self.cooperative)
+            .field("arguments", &self.arguments);
+        if let Some(window) = &self.l2_persist {
+            fields.field("l2_persist", window);
+        }
+        fields.finish()
+    }
+}
+
+/// The beginning of a buffer, whose accesses by a launch persist in the L2 cache. The device's launch takes one such
+/// window, and tensors lie apart from each other, so that a launch can name one buffer.
+#[derive(Debug, Clone, PartialEq)]
+pub struct L2Window {
+    /// Tensor or workspace.
+    pub buffer: String,
+    /// Bytes from its first one on; none for the whole buffer.
+    pub bytes: Option<Expr>,
+    /// The share of these bytes that is to persist, above 0 to 1.
+    pub hit_ratio: f64,
 }
 
 /// One argument as written.
@@ -138,6 +172,16 @@ impl ResolvedPlan {
             sizes.map(|workspace| workspace.elements.saturating_mul(workspace.dtype.bytes()));
         sizes.fold(0, u64::saturating_add)
     }
+
+    /// Bytes of the L2 cache that the launch with the largest window lets persist; 0 if none has a window.
+    pub fn persisting_bytes(&self) -> u64 {
+        let windows = self.steps.iter().filter_map(|step| match step {
+            ResolvedStep::Kernel(launch) => launch.l2_persist.as_ref(),
+            ResolvedStep::Memset { .. } => None,
+        });
+        let sizes = windows.map(|window| (window.bytes as f64 * window.hit_ratio).ceil() as u64);
+        sizes.max().unwrap_or(0)
+    }
 }
 
 /// A scratch buffer with its size.
@@ -179,8 +223,22 @@ pub struct ResolvedLaunch {
     pub shared_bytes: u32,
     /// True if the grid synchronises as a whole.
     pub cooperative: bool,
+    /// The buffer of which accesses persist in the L2 cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub l2_persist: Option<ResolvedL2Window>,
     /// Arguments in order.
     pub arguments: Vec<ResolvedArgument>,
+}
+
+/// The beginning of a buffer, whose accesses by a launch persist in the L2 cache.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ResolvedL2Window {
+    /// Tensor or workspace.
+    pub buffer: String,
+    /// Bytes from its first one on, at least 1.
+    pub bytes: u64,
+    /// The share of these bytes that is to persist, above 0 to 1.
+    pub hit_ratio: f64,
 }
 
 impl ResolvedLaunch {
@@ -281,7 +339,9 @@ impl LaunchPlan {
                     Argument::Number(Number::Whole { value, .. }) => mentions(value),
                     Argument::Number(Number::Real { .. }) => false,
                 };
-                own.chain([&kernel.shared]).any(mentions) || kernel.arguments.iter().any(passes)
+                let window = kernel.l2_persist.iter().flat_map(|window| &window.bytes);
+                let mut own = own.chain([&kernel.shared]).chain(window);
+                own.any(mentions) || kernel.arguments.iter().any(passes)
             }
         });
         let mut workspaces = self.workspaces.values();

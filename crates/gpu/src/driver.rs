@@ -22,6 +22,7 @@ use emulator::Emulator;
 pub use event::Stopwatch;
 pub use memory::{Allocation, Guard};
 pub use module::{Kernel, Module, Shape, Variable};
+pub use persisting::PersistingWindow;
 pub use special_memory::{MappedMemory, SharedWord};
 pub use stream::{Stream, synchronize_own_stream};
 

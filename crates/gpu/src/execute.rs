@@ -16,7 +16,7 @@ use domain::role::{DeviceFault, Disturbance, KernelResources, Placement};
 
 use crate::disturb::Disturber;
 use crate::driver::emulator::LaunchReport;
-use crate::driver::{self, DriverError, Gpu, Kernel, Module, Shape, Stopwatch};
+use crate::driver::{self, DriverError, Gpu, Kernel, Module, PersistingWindow, Shape, Stopwatch};
 use crate::role_error::RoleError;
 use resident::changed_constants;
 
@@ -153,7 +153,9 @@ impl<'a> LoadedImage<'a> {
             // The concurrent blocks end only on request.
             (Some(_), false) => Waiting::OwnStream,
         };
-        match self.run_steps(plan, &mut pass, waiting) {
+        let persisting = self.set_aside(plan)?;
+        let ran = self.run_steps(plan, &mut pass, waiting);
+        match ran.and_then(|()| self.end_persisting(persisting)) {
             Ok(()) => {}
             Err(ExecuteError::Device(fault)) => pass.fault = Some(fault),
             Err(ExecuteError::Role(error)) => return Err(error),
@@ -182,6 +184,26 @@ impl<'a> LoadedImage<'a> {
             }
         }
         Ok(pass)
+    }
+
+    /// Sets aside the part of the L2 cache that the plan's windows ask for, and returns true if they ask for any.
+    fn set_aside(&self, plan: &ResolvedPlan) -> Result<bool, RoleError> {
+        let bytes = plan.persisting_bytes();
+        if bytes > 0 {
+            let set = self.gpu.set_persisting_cache(bytes);
+            set.map_err(|refusal| refusal.into_role_error("set aside a part of the cache"))?;
+        }
+        Ok(bytes > 0)
+    }
+
+    /// Leaves nothing of a plan in the L2 cache that persists, so that no other execution finds it or has less room.
+    fn end_persisting(&self, persisting: bool) -> Result<(), ExecuteError> {
+        if persisting {
+            // Resetting alone leaves the part that is set aside, setting the part to nothing leaves what is in it.
+            self.gpu.set_persisting_cache(0)?;
+            self.gpu.reset_persisting_cache()?;
+        }
+        Ok(())
     }
 
     /// Executes the steps of a plan in order and waits for their end.
@@ -278,10 +300,24 @@ impl<'a> LoadedImage<'a> {
         if planned.shared_bytes.saturating_add(static_bytes) > SHARED_WITHOUT_ASKING {
             kernel.allow_shared(planned.shared_bytes)?;
         }
+        let window = match &planned.l2_persist {
+            Some(window) => {
+                let buffer = buffers[find_buffer(buffers, &window.buffer)?];
+                let largest = self.gpu.largest_persisting_window();
+                let bytes = window.bytes.min(buffer.bytes()).min(largest);
+                (bytes > 0).then(|| PersistingWindow {
+                    address: buffer.address(),
+                    bytes,
+                    hit_ratio: window.hit_ratio,
+                })
+            }
+            None => None,
+        };
         Ok(PreparedStep::Launch(Launch {
             planned,
             kernel,
             arguments,
+            window,
         }))
     }
 }
@@ -308,6 +344,8 @@ struct Launch<'s> {
     planned: &'s ResolvedLaunch,
     kernel: Kernel<'s>,
     arguments: Vec<Vec<u8>>,
+    /// None too where nothing can persist in the device's cache.
+    window: Option<PersistingWindow>,
 }
 
 impl Launch<'_> {
@@ -318,7 +356,12 @@ impl Launch<'_> {
             shared_bytes: self.planned.shared_bytes,
             cooperative: self.planned.cooperative,
         };
-        self.kernel.launch(shape, &self.arguments)
+        match self.window {
+            Some(window) => self
+                .kernel
+                .launch_with_window(shape, &self.arguments, window),
+            None => self.kernel.launch(shape, &self.arguments),
+        }
     }
 }
 

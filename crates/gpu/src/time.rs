@@ -190,7 +190,7 @@ impl<'a> TimingSession<'a> {
         }
         self.reply.warms = self.reader.is_some();
         self.gpu
-            .disable_persisting_cache()
+            .set_persisting_cache(0)
             .map_err(|refusal| refusal.into_role_error("have nothing persist in the cache"))
     }
 

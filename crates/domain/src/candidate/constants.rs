@@ -48,7 +48,9 @@ fn expressions(plan: &LaunchPlan) -> impl Iterator<Item = &Expr> {
                     _ => None,
                 });
             let extents = kernel.grid.iter().chain(&kernel.block);
-            extents.chain([&kernel.shared]).chain(arguments).collect()
+            let window = kernel.l2_persist.iter().flat_map(|window| &window.bytes);
+            let extents = extents.chain([&kernel.shared]).chain(window);
+            extents.chain(arguments).collect()
         }
     });
     let shapes = plan

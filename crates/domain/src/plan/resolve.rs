@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Argument, Configuration, KernelStep, LaunchPlan, Number, PlanError, ResolvedArgument,
-    ResolvedLaunch, ResolvedPlan, ResolvedStep, ResolvedWorkspace, Step, Workspace,
+    Argument, Configuration, KernelStep, L2Window, LaunchPlan, Number, PlanError, ResolvedArgument,
+    ResolvedL2Window, ResolvedLaunch, ResolvedPlan, ResolvedStep, ResolvedWorkspace, Step,
+    Workspace,
 };
 use crate::device::Limits;
 use crate::dtype::Dtype;
@@ -217,6 +218,14 @@ impl Resolver<'_> {
             let place = place("threads per block");
             errors.extend(in_range(&place, threads, 1, most, "the device's limit").err());
         }
+        let window = step.l2_persist.as_ref();
+        let window = window.map(|window| self.l2_window(&place("l2_persist"), window));
+        let l2_persist = window.and_then(|found| {
+            found.unwrap_or_else(|error| {
+                errors.push(error);
+                None
+            })
+        });
         let arguments = step
             .arguments
             .iter()
@@ -231,8 +240,46 @@ impl Resolver<'_> {
             block,
             shared_bytes,
             cooperative: step.cooperative,
+            l2_persist,
             arguments,
         }
+    }
+
+    /// The window of a launch in bytes, at most up to the end of the buffer; none if it has no bytes, so that a tunable
+    /// can turn it off.
+    fn l2_window(
+        &self,
+        place: &str,
+        window: &L2Window,
+    ) -> Result<Option<ResolvedL2Window>, PlanError> {
+        let mut tensors = self.task.tensors.iter();
+        let whole = if let Some(workspace) = self.plan.workspaces.get(&window.buffer) {
+            let resolved = self.workspace(&window.buffer, workspace)?;
+            resolved.elements.saturating_mul(resolved.dtype.bytes())
+        } else if let Some(tensor) = tensors.find(|tensor| tensor.name == window.buffer) {
+            let mut bytes = tensor.dtype.bytes();
+            for extent in &tensor.shape {
+                let extent = self.value(place, extent)?;
+                bytes = bytes.saturating_mul(extent.max(0).cast_unsigned());
+            }
+            bytes
+        } else {
+            return Err(self.unknown(place, &window.buffer));
+        };
+        let bytes = match &window.bytes {
+            Some(bytes) => {
+                let place = format!("{place}.bytes");
+                let found = self.value(&place, bytes)?;
+                in_range(&place, found, 0, i64::MAX, "a number of bytes")?;
+                whole.min(found.cast_unsigned())
+            }
+            None => whole,
+        };
+        Ok((bytes > 0).then(|| ResolvedL2Window {
+            buffer: window.buffer.clone(),
+            bytes,
+            hit_ratio: window.hit_ratio,
+        }))
     }
 
     fn argument(&self, place: &str, argument: &Argument) -> Result<ResolvedArgument, PlanError> {

@@ -103,8 +103,21 @@ fn the_identity_without_layout_depends_on_code_plan_and_values() {
     let code = identity(&SPLIT.replace(" {}\n", " { int a; }\n"), &none);
     assert_ne!(base.text, code.text);
     assert_eq!(base.launches, code.launches);
+    let window = "block = [128]\nl2_persist = { buffer = \"x\" }";
+    let window = identity(&SPLIT.replace("block = [128]", window), &none);
+    assert!(base.text != window.text && base.launches != window.launches);
     let plan = identity(&SPLIT.replace("block = [128]", "block = [256]"), &none);
     assert!(base.text != plan.text && base.launches != plan.launches);
+}
+
+#[test]
+fn the_digest_of_a_plan_without_windows_is_that_of_older_versions() {
+    // Databases hold the digests of their candidates.
+    let found = digest(SPLIT, &Configuration::new());
+    assert_eq!(
+        found.to_string(),
+        "5286398110e1b924d347ceb44b2cfd9b2000a0864f389823e68ec7de6e53edc1"
+    );
 }
 
 #[test]
@@ -309,6 +322,21 @@ fn every_defect_is_reported_with_its_place() {
             "byte = 255",
             "stream = 255",
             "kernel.cu:20:1: no key is called \"stream\"; the keys are kernel, grid, ",
+        ),
+        (
+            "shared =",
+            "l2_persist = [\"x\", \"part\"]\nshared =",
+            "kernel.cu:15:14: a launch has one window of the L2 cache",
+        ),
+        (
+            "shared =",
+            "l2_persist = { bytes = 64 }\nshared =",
+            "kernel.cu:15:14: l2_persist names no buffer",
+        ),
+        (
+            "shared =",
+            "l2_persist = { buffer = \"x\", hit_ratio = 1.5 }\nshared =",
+            "kernel.cu:15:42: hit_ratio is no number above 0",
         ),
         ("extern", "\0extern", "kernel.cu:34:1: a NUL byte"),
     ];

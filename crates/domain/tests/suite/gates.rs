@@ -136,6 +136,7 @@ fn planned(grids: &[u32]) -> ResolvedPlan {
             block: [1, 1, 1],
             shared_bytes: 0,
             cooperative: false,
+            l2_persist: None,
             arguments: Vec::new(),
         })
     };

@@ -46,6 +46,7 @@ fn launch() -> ResolvedLaunch {
         block: [128, 1, 1],
         shared_bytes: 0,
         cooperative: false,
+        l2_persist: None,
         arguments: vec![
             ResolvedArgument::Buffer("y".to_owned()),
             ResolvedArgument::I32(3),

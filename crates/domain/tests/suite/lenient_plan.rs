@@ -369,7 +369,7 @@ fn defects_without_one_meaning_are_reported_together() {
         (9, "block has 4 extents"),
         (
             10,
-            "no key is called \"stream\"; the keys are kernel, grid, block, shared, cooperative, args, memset, byte",
+            "no key is called \"stream\"; the keys are kernel, grid, block, shared, cooperative, l2_persist, args, memset, byte",
         ),
         (12, "an argument cannot be a boolean"),
         (
@@ -441,6 +441,26 @@ fn a_refusal_stands_alone() {
             }
         }
     }
+}
+
+#[test]
+fn a_window_of_the_cache_is_read_in_several_forms() {
+    let with = |written: &str| {
+        let line = format!("block = [64]\nl2_persist = {written}");
+        parse(&PLAN.replacen("block = [64]", &line, 1))
+    };
+    let documented = with("{ buffer = \"x\", bytes = \"N * 4\", hit_ratio = 1.0 }");
+    assert_eq!(documented.notes(), [] as [String; 0]);
+    let written = with("{ tensors = [\"x\"], num_bytes = \"N * 4\" }");
+    assert_eq!(written.plan(), documented.plan());
+    assert!(
+        written.notes()[0].contains("`num_bytes` was read as `bytes`"),
+        "{:?}",
+        written.notes()
+    );
+    let short = with("\"x\"");
+    assert_eq!(short.plan(), with("{ buffer = \"x\" }").plan());
+    assert!(short.notes()[0].contains("was read as `l2_persist = { buffer = \"x\" }`"));
 }
 
 #[test]

@@ -248,6 +248,56 @@ fn a_plan_resolves_to_numbers() {
 }
 
 #[test]
+fn a_window_of_the_cache_reaches_to_the_end_of_its_buffer_at_most() {
+    let window = |written: &str| {
+        let line = format!("block = [\"W\"]\nl2_persist = {{ {written} }}");
+        let plan = resolve(&KERNEL.replacen("block = [\"W\"]", &line, 1), &[])?;
+        let persisting = plan.persisting_bytes();
+        let [ResolvedStep::Kernel(launch)] = plan.steps.as_slice() else {
+            panic!("{plan:?}")
+        };
+        let window = launch.l2_persist.as_ref();
+        Ok::<_, String>((
+            window.map(|window| (window.bytes, window.hit_ratio)),
+            persisting,
+        ))
+    };
+    // 1000 rows of 64 elements; two workspace elements for each row.
+    let whole = 128_000;
+    assert_eq!(window("buffer = \"x\""), Ok((Some((whole, 1.0)), whole)));
+    assert_eq!(
+        window("buffer = \"tmp\", hit_ratio = 0.5"),
+        Ok((Some((8000, 0.5)), 4000))
+    );
+    assert_eq!(
+        window("buffer = \"x\", bytes = \"ROWS * 100\""),
+        Ok((Some((800, 1.0)), 800))
+    );
+    assert_eq!(
+        window("buffer = \"x\", bytes = \"N * N * N\""),
+        Ok((Some((whole, 1.0)), whole))
+    );
+    assert_eq!(
+        window("buffer = \"x\", bytes = 0"),
+        Ok((None, 0)),
+        "turned off"
+    );
+    for (written, expected) in [
+        (
+            "buffer = \"k\"",
+            "launch 1 (scale) l2_persist: \"k\" is no tensor",
+        ),
+        (
+            "buffer = \"x\", bytes = \"-1\"",
+            "launch 1 (scale) l2_persist.bytes is -1, outside 0..=",
+        ),
+    ] {
+        let error = window(written).expect_err(written);
+        assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
 fn a_plan_beyond_the_device_is_refused_before_anything_runs() {
     let table = [
         (

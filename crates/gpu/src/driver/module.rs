@@ -6,7 +6,8 @@ use std::ptr;
 use cudarc::driver::{result, sys};
 
 use super::{
-    DriverError, Stream, check_code, checked, is_exported, record_release_error, unsupported_error,
+    DriverError, PersistingWindow, Stream, check_code, checked, is_exported, record_release_error,
+    unsupported_error,
 };
 
 /// Most bytes that the driver writes about an image that it cannot load.
@@ -222,6 +223,68 @@ impl Kernel<'_> {
         self.enqueue(shape, arguments, ptr::null_mut())
     }
 
+    /// Launches as [`Self::launch`], with a window of addresses whose accesses persist in the L2 cache.
+    ///
+    /// # Errors
+    /// As for [`Self::launch`]; "invalid value" too for a window larger than the device's.
+    pub fn launch_with_window(
+        &self,
+        shape: Shape,
+        arguments: &[Vec<u8>],
+        window: PersistingWindow,
+    ) -> Result<(), DriverError> {
+        let mut pointers = self.argument_pointers("cuLaunchKernelEx", arguments)?;
+        let cooperative = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                cooperative: i32::from(shape.cooperative),
+            },
+        };
+        let mut attributes = [window.attribute(), cooperative];
+        let [grid_x, grid_y, grid_z] = shape.grid;
+        let [block_x, block_y, block_z] = shape.block;
+        let config = sys::CUlaunchConfig {
+            gridDimX: grid_x,
+            gridDimY: grid_y,
+            gridDimZ: grid_z,
+            blockDimX: block_x,
+            blockDimY: block_y,
+            blockDimZ: block_z,
+            sharedMemBytes: shape.shared_bytes,
+            hStream: ptr::null_mut(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
+        };
+        // SAFETY: the function, the pointers and the stream are as in `enqueue`; configuration and attributes live until
+        // the call returns. The driver's version, which `Gpu::open` requires, has the function.
+        let launched = unsafe {
+            sys::cuLaunchKernelEx(
+                &raw const config,
+                self.function,
+                pointers.as_mut_ptr(),
+                ptr::null_mut(),
+            )
+        };
+        check_code("cuLaunchKernelEx", launched as u32)
+    }
+
+    /// A pointer to each argument. The driver reads as many bytes through it as the image's parameter has.
+    fn argument_pointers(
+        &self,
+        call: &'static str,
+        arguments: &[Vec<u8>],
+    ) -> Result<Vec<*mut c_void>, DriverError> {
+        let given = arguments.iter().map(Vec::len);
+        if !given.eq(self.parameters.iter().copied()) {
+            check_code(call, sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32)?;
+        }
+        let pointers = arguments.iter();
+        Ok(pointers
+            .map(|bytes| bytes.as_ptr().cast_mut().cast())
+            .collect())
+    }
+
     /// Launches on a stream that runs concurrently with the context's own.
     ///
     /// # Errors
@@ -242,18 +305,7 @@ impl Kernel<'_> {
         arguments: &[Vec<u8>],
         stream: sys::CUstream,
     ) -> Result<(), DriverError> {
-        // The driver reads as many bytes through each pointer as the image's parameter has.
-        let given = arguments.iter().map(Vec::len);
-        if !given.eq(self.parameters.iter().copied()) {
-            return check_code(
-                "cuLaunchKernel",
-                sys::CUresult::CUDA_ERROR_INVALID_VALUE as u32,
-            );
-        }
-        let mut pointers: Vec<*mut c_void> = arguments
-            .iter()
-            .map(|bytes| bytes.as_ptr().cast_mut().cast())
-            .collect();
+        let mut pointers = self.argument_pointers("cuLaunchKernel", arguments)?;
         let [gx, gy, gz] = shape.grid;
         let [bx, by, bz] = shape.block;
         if shape.cooperative {

@@ -177,6 +177,7 @@ impl LoadedImage<'_> {
                 steps.push((*set, self.prepare_step(step, &buffers)?));
             }
         }
+        let persisting = self.set_aside(batch.plan)?;
         begin(self.gpu)?;
         let watch = Stopwatch::start()?;
         let mut launched = 0_usize;
@@ -196,6 +197,7 @@ impl LoadedImage<'_> {
         }
         let ended = watch.stop();
         end();
+        self.end_persisting(persisting)?;
         if let Some(emulator) = self.gpu.emulator() {
             let reports = emulator.take_reports()?;
             let ran = reports.iter().filter(|report| report.outcome.has_run());

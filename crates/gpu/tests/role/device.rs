@@ -175,6 +175,7 @@ fn plan(scratch: Dtype, elements: u64) -> ResolvedPlan {
             block: [BLOCK, 1, 1],
             shared_bytes: 0,
             cooperative: false,
+            l2_persist: None,
             arguments: vec![
                 ResolvedArgument::Buffer("in".to_owned()),
                 ResolvedArgument::Buffer("out".to_owned()),

@@ -347,6 +347,7 @@ impl ModelledSession<'_> {
                 block,
                 shared_bytes: 0,
                 cooperative: false,
+                l2_persist: None,
                 arguments: arguments.list.clone(),
             },
             buffers: arguments.buffers.clone(),

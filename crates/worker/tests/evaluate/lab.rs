@@ -72,6 +72,12 @@ impl Lab {
         open_with(|settings| settings.nvdisasm = Some(PathBuf::from("/nonexistent/nvdisasm")))
     }
 
+    /// A lab whose emulated device is another one.
+    pub fn with_device(device: &str) -> Option<Self> {
+        lab()?;
+        open_with(|settings| settings.emulated_device = Some(device.to_owned()))
+    }
+
     /// A lab on a machine with another compute-sanitizer.
     pub fn with_sanitizer(program: &Path) -> Option<Self> {
         lab()?;

@@ -21,6 +21,7 @@ mod leftovers;
 mod modelling;
 mod paired;
 mod partial;
+mod persistence;
 mod prescreen;
 mod protocol;
 mod rivals;

@@ -50,6 +50,7 @@ fn asked(lab: &Lab, compiled: &Compiled, threads: u32, blocks: u64) -> Result<La
             // Two blocks fit a multiprocessor, so that the grid has several waves.
             shared_bytes: 48 << 10,
             cooperative: false,
+            l2_persist: None,
             arguments: vec![
                 ResolvedArgument::Buffer("in".to_owned()),
                 ResolvedArgument::Buffer("out".to_owned()),

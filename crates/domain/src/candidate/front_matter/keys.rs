@@ -40,9 +40,27 @@ pub(super) const LAUNCH: Keys = &[
         ],
     ),
     ("cooperative", &["coop"]),
+    (
+        "l2_persist",
+        &[
+            "l2persist",
+            "l2persisting",
+            "persist",
+            "persistl2",
+            "l2window",
+        ],
+    ),
     ("args", &["arguments", "params", "parameters", "arg"]),
     ("memset", &[]),
     ("byte", &["bytes", "fill"]),
+];
+pub(super) const L2_WINDOW: Keys = &[
+    (
+        "buffer",
+        &["tensor", "tensors", "buffers", "name", "workspace"],
+    ),
+    ("bytes", &["numbytes", "size", "window"]),
+    ("hit_ratio", &["hitratio", "ratio"]),
 ];
 pub(super) const WORKSPACE: Keys = &[
     ("dtype", &["type", "ty", "elementtype"]),

@@ -6,12 +6,13 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{IDEA, LAUNCH, TUNABLE, WORKSPACE, find, is_without_effect, plain};
+use super::keys::{IDEA, L2_WINDOW, LAUNCH, TUNABLE, WORKSPACE, find, is_without_effect, plain};
+use super::values::number;
 use super::{Front, FrontMatterReader};
 use crate::candidate::is_identifier;
 use crate::dtype::Dtype;
 use crate::expr::Expr;
-use crate::plan::{KernelStep, LaunchPlan, MAX_STEPS, Step, Tunable, Workspace};
+use crate::plan::{KernelStep, L2Window, LaunchPlan, MAX_STEPS, Step, Tunable, Workspace};
 
 const MAX_WORKSPACES: usize = 16;
 const MAX_TUNABLES: usize = 32;
@@ -178,12 +179,14 @@ impl FrontMatterReader<'_> {
                     }
                 };
                 let cooperative = get("cooperative");
+                let l2_persist = get("l2_persist").and_then(|window| self.l2_window(window));
                 Some(Step::Kernel(KernelStep {
                     kernel: name,
                     grid,
                     block,
                     shared,
                     cooperative: cooperative.is_some_and(|value| self.truth("cooperative", value)),
+                    l2_persist,
                     arguments,
                 }))
             }
@@ -214,6 +217,56 @@ impl FrontMatterReader<'_> {
                 );
                 None
             }
+        }
+    }
+
+    /// The window of a launch: a table, or the name of the buffer alone.
+    fn l2_window(&mut self, value: &Value<'_>) -> Option<L2Window> {
+        let DeValue::Table(table) = value.get_ref() else {
+            let buffer = self.buffer_of_window(value)?;
+            let meant = format!("l2_persist = {{ buffer = \"{buffer}\" }}");
+            self.note(value.span().start, "l2_persist", &meant);
+            return Some(L2Window {
+                buffer,
+                bytes: None,
+                hit_ratio: 1.0,
+            });
+        };
+        let fields = self.fields("l2_persist", L2_WINDOW, table);
+        let Some(buffer) = fields.get("buffer") else {
+            let fix = "write l2_persist = { buffer = \"k\" }";
+            self.refuse_missing(value.span().start, "l2_persist names no buffer", fix);
+            return None;
+        };
+        let hit_ratio = fields.get("hit_ratio").map_or(Some(1.0), |ratio| {
+            let found = number(ratio.get_ref()).filter(|ratio| *ratio > 0.0 && *ratio <= 1.0);
+            if found.is_none() {
+                let message = "hit_ratio is no number above 0 and up to 1";
+                let fix = "write hit_ratio = 1.0, or the share of the bytes that fits the cache";
+                self.refuse(ratio.span().start, message, fix);
+            }
+            found
+        });
+        Some(L2Window {
+            buffer: self.buffer_of_window(buffer)?,
+            bytes: fields.get("bytes").map(|bytes| self.expr(bytes)),
+            hit_ratio: hit_ratio?,
+        })
+    }
+
+    /// The buffer that a window names, alone or in a list of one.
+    fn buffer_of_window(&mut self, value: &Value<'_>) -> Option<String> {
+        match value.get_ref() {
+            DeValue::Array(items) if items.len() == 1 => self.text("buffer", &items[0]),
+            DeValue::Array(_) => {
+                self.refuse(
+                    value.span().start,
+                    "a launch has one window of the L2 cache, and buffers lie apart from each other",
+                    "name the buffer that is read again most often, such as buffer = \"k\"",
+                );
+                None
+            }
+            _ => self.text("buffer", value),
         }
     }
 

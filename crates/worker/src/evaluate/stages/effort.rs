@@ -219,6 +219,7 @@ mod tests {
             block: [threads, 1, 1],
             shared_bytes: 0,
             cooperative: false,
+            l2_persist: None,
             arguments: Vec::new(),
         };
         ResolvedPlan {
