@@ -62,14 +62,14 @@ choices = [32, 64]
 extern "C" __global__ void k() {}
 "#;
 
-fn load() -> (Task, KernelSource) {
+fn load(text: &str) -> (Task, KernelSource) {
     let plain = "/*---\n[[launch]]\nkernel = \"k\"\ngrid = [1]\nblock = [1]\nargs = []\n---*/\nk\n";
     let mut files = BTreeMap::from([("task.toml".to_owned(), TASK.to_owned())]);
     for name in ["reference.cu", "check.cu", "baseline.cu"] {
         files.insert(name.to_owned(), plain.to_owned());
     }
     let task = Task::load(&Bundle { files }).unwrap_or_else(|problems| panic!("{problems}"));
-    let source = KernelSource::parse("k.cu", PLAN);
+    let source = KernelSource::parse("k.cu", text);
     (task, source.unwrap_or_else(|problems| panic!("{problems}")))
 }
 
@@ -96,7 +96,14 @@ fn preconditions() -> Preconditions {
 }
 
 fn write(write: impl Fn(&Export<'_>) -> convert::export::Files) -> BTreeMap<String, String> {
-    let (task, source) = load();
+    write_kernel(PLAN, write)
+}
+
+fn write_kernel(
+    text: &str,
+    write: impl Fn(&Export<'_>) -> convert::export::Files,
+) -> BTreeMap<String, String> {
+    let (task, source) = load(text);
     let configuration = BTreeMap::from([("BLOCK".to_owned(), 64)]);
     let files = write(&Export {
         name: "fill",
@@ -190,6 +197,28 @@ fn a_plan_has_every_step_with_the_values_of_names_that_are_no_dims() {
     );
     assert_eq!(arguments[4][1], json!(["/", 1, ["sqrt", "N"]]));
     assert_eq!(value(&arguments[8][1], &names), 600);
+}
+
+#[test]
+fn a_window_of_the_cache_is_exported_and_other_launchers_know_nothing_of_windows() {
+    let plain = write(|export| export.write_cpp());
+    assert!(!plain["fill.cpp"].contains("cuLaunchKernelEx"));
+    let window = "block = [\"BLOCK\"]\nl2_persist = { buffer = \"sums\", bytes = \"N * 8\", hit_ratio = 0.5 }";
+    let text = PLAN.replace("block = [\"BLOCK\"]", window);
+    let launcher = &write_kernel(&text, |export| export.write_cpp())["fill.cpp"];
+    let address = "static_cast<char*>(workspace) + scratch.offsets[1]";
+    assert!(
+        launcher.contains(&format!("stream, {{{address}, std::min(")),
+        "{launcher}"
+    );
+    assert!(launcher.contains(", 0.5f})) return reason;"), "{launcher}");
+    let plan = &write_kernel(&text, |export| export.write_plan())["fill.json"];
+    let plan: Value = serde_json::from_str(plan).unwrap();
+    let window = &plan["steps"][1]["l2_persist"];
+    let names = BTreeMap::from([("N", 200), ("new", 8), ("&", 512)]);
+    assert_eq!(value(&window["address"], &names), 512 + 256);
+    assert_eq!(value(&window["bytes"], &names), 1600);
+    assert_eq!(window["hit_ratio"], json!(0.5));
 }
 
 #[test]

@@ -139,7 +139,61 @@ const char* load(void*& module) {
     module = known;
     return nullptr;
 }
+"#;
 
+/// What a launch needs where a plan asks for a window of the L2 cache.
+const WINDOW_DRIVER: &str = r#"extern "C" {
+int cuCtxGetLimit(std::size_t*, int);
+int cuCtxSetLimit(int, std::size_t);
+int cuLaunchKernelEx(const void*, void*, void**, void**);
+}
+"#;
+
+const WINDOW: &str = r#"
+constexpr int LARGEST_WINDOW = 109, PERSISTING_CACHE = 6, ACCESS_WINDOW = 1, COOPERATIVE = 2;
+
+// A range of device memory whose accesses persist in the L2 cache, laid out as CUaccessPolicyWindow.
+struct Window {
+    const void* address;
+    std::size_t bytes;
+    float hit_ratio;
+    int hit = 2, miss = 1;  // persisting, streaming
+};
+
+// Laid out as CUlaunchAttribute and CUlaunchConfig.
+struct Attribute {
+    int id = 0;
+    union {
+        alignas(8) char bytes[64] = {};
+        int cooperative;
+        Window window;
+    };
+    Attribute() {}
+};
+struct LaunchConfig {
+    unsigned grid[3], block[3], shared;
+    void* stream;
+    const Attribute* attributes;
+    unsigned count;
+};
+
+// The part of the L2 cache that was asked for in each context.
+std::map<void*, std::size_t> set_aside;
+
+// Sets aside a part of the L2 cache for the rest of the process. It costs only time where that is refused.
+void keep(std::size_t bytes) {
+    void* context = nullptr;
+    if (cuCtxGetCurrent(&context)) return;
+    const std::lock_guard<std::mutex> guard(mutex);
+    std::size_t& asked = set_aside[context];
+    if (bytes <= asked) return;
+    asked = bytes;
+    std::size_t now = 0;
+    if (cuCtxGetLimit(&now, PERSISTING_CACHE) == 0 && now < bytes) cuCtxSetLimit(PERSISTING_CACHE, bytes);
+}
+"#;
+
+const RUN: &str = r#"
 [[maybe_unused]] const char* run(void* module, const char* kernel, const std::int64_t (&grid)[3],
                                  const std::int64_t (&block)[3], std::int64_t shared, bool cooperative,
                                  void** arguments, void* stream) {
@@ -154,18 +208,49 @@ const char* load(void*& module) {
         if (const int error = cuFuncSetAttribute(function, SHARED_MEMORY_OF_BLOCK, int(shared))) return described(error);
     const unsigned g[] = {unsigned(grid[0]), unsigned(grid[1]), unsigned(grid[2])};
     const unsigned b[] = {unsigned(block[0]), unsigned(block[1]), unsigned(block[2])};
-    const int error = cooperative
+"#;
+
+const PLAIN_LAUNCH: &str = r#"    const int error = cooperative
         ? cuLaunchCooperativeKernel(function, g[0], g[1], g[2], b[0], b[1], b[2], unsigned(shared), stream, arguments)
         : cuLaunchKernel(function, g[0], g[1], g[2], b[0], b[1], b[2], unsigned(shared), stream, arguments, nullptr);
     return error ? described(error) : nullptr;
 }
 "#;
 
+const LAUNCH_WITH_WINDOW: &str = r#"    int largest = 0;
+    if (attribute(LARGEST_WINDOW, largest)) largest = 0;
+    window.bytes = std::min(window.bytes, std::size_t(std::max(largest, 0)));
+    Attribute attributes[2];
+    attributes[0].id = COOPERATIVE;
+    attributes[0].cooperative = cooperative;
+    if (window.bytes) {
+        keep(std::size_t(std::ceil(double(window.bytes) * window.hit_ratio)));
+        attributes[1].id = ACCESS_WINDOW;
+        attributes[1].window = window;
+    }
+    const LaunchConfig config = {{g[0], g[1], g[2]}, {b[0], b[1], b[2]}, unsigned(shared), stream, attributes, window.bytes ? 2u : 1u};
+    const int error = cuLaunchKernelEx(&config, function, arguments, nullptr);
+    return error ? described(error) : nullptr;
+}
+"#;
+
+/// The function that launches a kernel; its last parameter is the window where the plan has any.
+fn run(windows: bool) -> String {
+    if !windows {
+        return format!("{RUN}{PLAIN_LAUNCH}");
+    }
+    let run = RUN.replace("void* stream) {", "void* stream, Window window) {");
+    format!("{WINDOW}{run}{LAUNCH_WITH_WINDOW}")
+}
+
 pub(super) fn source(export: &Export<'_>) -> String {
     let name = export.name;
+    let windows = has_windows(export);
     let mut text = format!(
-        "// {}\n#include \"{name}.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <map>\n#include <mutex>\n{DRIVER}\nnamespace {{\n#include \"{name}_image.inc\"\n{SHARED}\n",
-        one_line(export.verdict)
+        "// {}\n#include \"{name}.h\"\n\n#include <algorithm>\n#include <cmath>\n#include <map>\n#include <mutex>\n{DRIVER}{}\nnamespace {{\n#include \"{name}_image.inc\"\n{SHARED}{}\n",
+        one_line(export.verdict),
+        if windows { WINDOW_DRIVER } else { "" },
+        run(windows),
     );
     text.push_str(&layout(export));
     let _infallible = writeln!(text, "\n}}  // namespace\n\nnamespace {name} {{\n");
@@ -196,6 +281,12 @@ pub(super) fn source(export: &Export<'_>) -> String {
     }
     let _infallible = writeln!(text, "    return nullptr;\n}}\n\n}}  // namespace {name}");
     text
+}
+
+/// Returns true if a launch asks for a window of the L2 cache.
+fn has_windows(export: &Export<'_>) -> bool {
+    let mut steps = export.source.plan().steps.iter();
+    steps.any(|step| matches!(step, Step::Kernel(step) if step.l2_persist.is_some()))
 }
 
 /// The function that names the dim or tensor outside the bounds.
@@ -287,15 +378,36 @@ fn launch(export: &Export<'_>, step: &KernelStep) -> String {
     };
     let _infallible = writeln!(
         text,
-        "        void* arguments[] = {{{}}};\n        const std::int64_t grid[] = {{{}}}, block[] = {{{}}}, shared = {};\n        if (const char* reason = run(module, \"{}\", grid, block, shared, {}, arguments, stream)) return reason;\n    }}",
+        "        void* arguments[] = {{{}}};\n        const std::int64_t grid[] = {{{}}}, block[] = {{{}}}, shared = {};\n        if (const char* reason = run(module, \"{}\", grid, block, shared, {}, arguments, stream{})) return reason;\n    }}",
         addresses.join(", "),
         extents(&step.grid),
         extents(&step.block),
         integer(export, &step.shared),
         step.kernel,
-        step.cooperative
+        step.cooperative,
+        window(export, step)
     );
     text
+}
+
+/// The last argument of `run`; empty where no launch of the plan has a window.
+fn window(export: &Export<'_>, step: &KernelStep) -> String {
+    match &step.l2_persist {
+        Some(window) => {
+            let (whole, hit_ratio) = (bytes(export, &window.buffer), window.hit_ratio);
+            let bytes = match &window.bytes {
+                Some(bytes) => format!(
+                    "std::min(std::size_t(std::max<std::int64_t>({}, 0)), {whole})",
+                    integer(export, bytes)
+                ),
+                None => whole,
+            };
+            let address = buffer(export, &window.buffer);
+            format!(", {{{address}, {bytes}, {hit_ratio:?}f}}")
+        }
+        None if has_windows(export) => ", {nullptr, 0, 1.0f}".to_owned(),
+        None => String::new(),
+    }
 }
 
 fn whole(value: String, dtype: Dtype) -> (&'static str, String) {
@@ -321,7 +433,8 @@ fn buffer(export: &Export<'_>, name: &str) -> String {
     }
 }
 
-fn memset(export: &Export<'_>, name: &str, byte: u8) -> String {
+/// The size of a tensor or workspace.
+fn bytes(export: &Export<'_>, name: &str) -> String {
     let mut tensors = export.task.tensors.iter();
     let (shape, dtype) = match tensors.find(|tensor| tensor.name == name) {
         Some(tensor) => (&tensor.shape, tensor.dtype),
@@ -331,9 +444,16 @@ fn memset(export: &Export<'_>, name: &str, byte: u8) -> String {
         }
     };
     format!(
-        "    if (const int error = cuMemsetD8Async(reinterpret_cast<unsigned long long>({}), {byte}, std::size_t({}) * {}, stream))\n        return described(error);\n",
-        buffer(export, name),
+        "std::size_t({}) * {}",
         elements(export, shape),
         dtype.bytes()
+    )
+}
+
+fn memset(export: &Export<'_>, name: &str, byte: u8) -> String {
+    format!(
+        "    if (const int error = cuMemsetD8Async(reinterpret_cast<unsigned long long>({}), {byte}, {}, stream))\n        return described(error);\n",
+        buffer(export, name),
+        bytes(export, name)
     )
 }

@@ -122,12 +122,23 @@ fn launch(export: &Export<'_>, step: &KernelStep) -> Json {
         };
         json!([kind, value])
     });
-    json!({
+    let mut launch = json!({
         "kernel": step.kernel,
         "extents": extents.map(|extent| expression(export, extent)).collect::<Vec<_>>(),
         "cooperative": step.cooperative,
         "arguments": arguments.collect::<Vec<_>>(),
-    })
+    });
+    if let Some(window) = &step.l2_persist {
+        let whole = bytes(export, &window.buffer);
+        let asked = window.bytes.as_ref();
+        let asked = asked.map(|asked| json!(["min", expression(export, asked), whole]));
+        launch["l2_persist"] = json!({
+            "address": address(export, &window.buffer),
+            "bytes": asked.unwrap_or(whole),
+            "hit_ratio": window.hit_ratio,
+        });
+    }
+    launch
 }
 
 /// The address of a tensor or of a workspace.
