@@ -49,7 +49,7 @@ fn ctas_per_sm(detail: &CandidateDetail, case: &str) -> Result<f64> {
     Ok(gate.found)
 }
 
-/// The first three steps of the attention playbook and the last one, on tensor cores. `library` evaluates every step.
+/// The first three steps of the attention playbook and the fastest one, on tensor cores. `library` evaluates every step.
 const ATTENTION_STEPS: [&str; 4] = [
     "playbook/01-shared-tiles.cu",
     "playbook/02-lanes-per-row.cu",
