@@ -177,7 +177,10 @@ pub(crate) struct TensorOp {
     pub(crate) address: SlotRef,
     pub(crate) offset: i64,
     pub(crate) stride: SlotRef,
-    /// First of its entries in [`Program::memory`]: one per element a lane holds, or one for `ldmatrix`.
+    /// First of its entries in [`Program::memory`]: one for `ldmatrix`, of a fragment [`elements_apart`] and then one for
+    /// each register.
+    ///
+    /// [`elements_apart`]: crate::tensor::elements_apart
     pub(crate) memory: u32,
     /// The end of its entries there.
     pub(crate) memory_end: u32,

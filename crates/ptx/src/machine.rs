@@ -18,6 +18,7 @@ pub(crate) mod interpret;
 mod launch;
 mod leftovers;
 mod matrix;
+mod matrix_access;
 mod mbarrier;
 mod multiprocessors;
 mod pattern;

@@ -138,6 +138,15 @@ impl TensorKind {
     }
 }
 
+/// Elements of a fragment that a lane moves one by one where those of a register do not lie together; 0 if each has a
+/// register of its own.
+pub(crate) fn elements_apart(size: Size, matrix: Matrix, element: Element) -> usize {
+    match element.per_register() {
+        1 => 0,
+        _ => size.per_lane(matrix),
+    }
+}
+
 /// Row and column of the `index`-th element a lane holds.
 ///
 /// A quad of lanes holds neighbouring elements of a row of A (a column of B), eight quads hold eight rows (columns);

@@ -162,6 +162,19 @@ pub const KERNELS: &[Kernel] = &[
             Number(HALF_SIDE),
         ],
     },
+    Kernel {
+        name: "gemm, wmma",
+        text: text!("wmma_gemm"),
+        entry: "wmma_gemm",
+        grid: [8, 8, 1],
+        block: [128, 1, 1],
+        parameters: &[
+            Halves(HALF_SQUARE),
+            Halves(HALF_SQUARE),
+            Floats(2 * HALF_SQUARE),
+            Number(HALF_SIDE),
+        ],
+    },
 ];
 
 /// A kernel with its inputs in a machine's memory.

@@ -16,7 +16,7 @@ use crate::code::{
     Leader, MAX_SLOTS, MBarrierOp, MemSpace, MemoryOp, NO_GROUP, NONE, Op, Program, Reach,
     SharedRange, SlotRef, StackCopy, TensorOp, WarpOp,
 };
-use crate::tensor::{Matrix, TensorKind};
+use crate::tensor::{Matrix, TensorKind, elements_apart};
 
 /// Slots of one file while scanning.
 #[derive(Default)]
@@ -476,7 +476,7 @@ fn plain(detail: &super::MemoryDetail, registers: &[SlotRef]) -> bool {
 }
 
 /// Memory instructions of which a matrix load or store consists. They use the scratch registers, which are its last
-/// results.
+/// results: of a fragment one for addresses and one for elements that share a register.
 fn matrix_accesses(
     kind: TensorKind,
     space: MemSpace,
@@ -490,9 +490,10 @@ fn matrix_accesses(
             matrix,
             element,
             ..
-        } => (size.per_lane(matrix), element.bits() / 8, 1),
+        } => (elements_apart(size, matrix, element), element.bits() / 8, 1),
         TensorKind::Store { size, element, .. } => {
-            (size.per_lane(Matrix::Accumulator), element.bits() / 8, 1)
+            let matrix = Matrix::Accumulator;
+            (elements_apart(size, matrix, element), element.bits() / 8, 1)
         }
         TensorKind::MultiplyAdd { .. } => (0, 4, 0),
     };
@@ -533,5 +534,32 @@ fn matrix_accesses(
         behind: 0,
         shared: SharedRange::WHOLE,
     };
-    vec![access; count]
+    // A register of a fragment that moves as a whole.
+    let whole = |register: VReg| {
+        let mut regs = [SlotRef::NONE; 8];
+        regs[0] = slot(register);
+        MemoryOp {
+            element: element.max(4),
+            address: slot(draft.d[scratch - 1]),
+            offset: 0,
+            plain: matches!(regs[0].get(), Some((File::R32, _))),
+            regs,
+            ..access
+        }
+    };
+    let mut accesses = vec![access.clone(); count];
+    match kind {
+        TensorKind::Load {
+            size,
+            matrix,
+            element,
+            ..
+        } => {
+            let registers = size.per_lane(matrix) / element.per_register();
+            accesses.extend(draft.d[..registers].iter().map(|v| whole(*v)));
+        }
+        TensorKind::Store { .. } => accesses.extend(draft.s[2..].iter().map(|v| whole(*v))),
+        _ => {}
+    }
+    accesses
 }

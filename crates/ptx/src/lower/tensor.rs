@@ -393,8 +393,7 @@ impl Lowering<'_> {
             Some(stride) => self.source(stride, Ty::U32)?,
             None => self.constant(File::R32, packed as u64),
         };
-        let scratch = self.new_register(Self::file_of_element(element));
-        results.push(scratch);
+        results.extend(self.fragment_scratch(element));
         let kind = TensorKind::Load {
             size,
             matrix,
@@ -416,6 +415,11 @@ impl Lowering<'_> {
         };
         self.emit_detail(Op::Tensor, &results, &[address, stride], class, 0, detail);
         Ok(())
+    }
+
+    /// Scratch registers of a fragment's load or store: for the addresses of one register, and for single elements.
+    fn fragment_scratch(&mut self, element: Element) -> [VReg; 2] {
+        [File::R64, Self::file_of_element(element)].map(|file| self.new_register(file))
     }
 
     fn wmma_words(
@@ -458,7 +462,7 @@ impl Lowering<'_> {
             Some(stride) => self.source(stride, Ty::U32)?,
             None => self.constant(File::R32, if row { size.n } else { size.m } as u64),
         };
-        let scratch = self.new_register(Self::file_of_element(element));
+        let scratch = self.fragment_scratch(element);
         let mut s = vec![address, stride];
         s.extend(&fragment);
         let kind = TensorKind::Store { size, element, row };
@@ -475,7 +479,7 @@ impl Lowering<'_> {
             offset,
             space,
         };
-        self.emit_detail(Op::Tensor, &[scratch], &s, class, 0, detail);
+        self.emit_detail(Op::Tensor, &scratch, &s, class, 0, detail);
         Ok(())
     }
 

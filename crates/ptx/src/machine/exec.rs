@@ -20,6 +20,7 @@ use super::chosen_blocks::ChosenBlocks;
 use super::contention::Contention;
 use super::counts::Counts;
 use super::leftovers::Leftovers;
+use super::matrix_access::FragmentShape;
 use super::multiprocessors::EndedBlock;
 use super::pattern::Pattern;
 use super::placement::Placement;
@@ -132,6 +133,9 @@ pub(crate) struct Exec<'a> {
     pub(crate) run_number: u64,
     /// The patterns of fragment loads and stores, indexed by the first element's entry in the memory table.
     pub(crate) pieces: Vec<Pattern>,
+    /// Where the elements of each matrix load or store lay last, by its first entry in the program's memory table; empty
+    /// before the first one.
+    pub(crate) fragments: Vec<Option<Box<FragmentShape>>>,
     pub(crate) findings: Findings,
     pub(crate) outcome: Option<(u64, Outcome)>,
     pub(crate) printed: Vec<(u64, String)>,
@@ -175,6 +179,7 @@ impl<'a> Exec<'a> {
             load_groups: vec![GroupState::default(); launch.program.groups.len()],
             run_number: 0,
             pieces: Vec::new(),
+            fragments: Vec::new(),
             findings: Findings::new(findings),
             outcome: None,
             printed: Vec::new(),

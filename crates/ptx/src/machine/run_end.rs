@@ -9,7 +9,7 @@ use super::exec::{Exec, Fatal};
 use super::interpret::{SPIN_LIMIT, Stop};
 use super::vector::{put32, put64};
 use super::warp::{FULL, Wait, Warp};
-use super::{control, matrix, warpwide};
+use super::{control, matrix, matrix_access, warpwide};
 use crate::code::{Inst, Op, TensorOp};
 use crate::report::FindingKind;
 use crate::simd::VectorOps;
@@ -242,7 +242,7 @@ fn tensor<F: VectorOps>(
             let (rows, at) = matrix_rows(op, count, pc);
             F::access(exec, block, warp, AccessKind::Store, rows, at)?;
         }
-        _ => matrix::fragment(exec, block, warp, op, pc)?,
+        _ => matrix_access::access::<F>(exec, block, warp, op, pc)?,
     }
     Ok(())
 }

@@ -58,24 +58,51 @@ fn slots<const N: usize>(list: &[SlotRef]) -> Option<[usize; N]> {
     Some(slots)
 }
 
+impl Registers {
+    /// a b + c of a warp's registers.
+    #[inline(always)]
+    fn product<F: VectorOps>(&self, warp: &Warp, factor: Factor) -> [Slot; 4] {
+        let registers = &warp.r32;
+        let slot = |slot: usize| &registers[slot].0;
+        // Spelt out, as `map` would be a call of code for the plainest instruction set.
+        let [a0, a1, a2, a3] = self.a;
+        let [b0, b1] = self.b;
+        let [c0, c1, c2, c3] = self.c;
+        F::tile(
+            factor,
+            [slot(a0), slot(a1), slot(a2), slot(a3)],
+            [slot(b0), slot(b1)],
+            [slot(c0), slot(c1), slot(c2), slot(c3)],
+        )
+    }
+
+    #[inline(always)]
+    fn write(&self, warp: &mut Warp, results: [Slot; 4]) {
+        for (slot, result) in self.d.iter().zip(results) {
+            warp.r32[*slot].0 = result;
+        }
+    }
+}
+
 /// d = a b + c in a warp's registers.
 #[inline(always)]
 pub(super) fn run<F: VectorOps>(warp: &mut Warp, at: &Registers, factor: Factor) {
-    let registers = &warp.r32;
-    let slot = |slot: usize| &registers[slot].0;
-    // Spelt out, as `map` would be a call of code for the plainest instruction set.
-    let [a0, a1, a2, a3] = at.a;
-    let [b0, b1] = at.b;
-    let [c0, c1, c2, c3] = at.c;
-    let results = F::tile(
-        factor,
-        [slot(a0), slot(a1), slot(a2), slot(a3)],
-        [slot(b0), slot(b1)],
-        [slot(c0), slot(c1), slot(c2), slot(c3)],
-    );
-    for (slot, result) in at.d.iter().zip(results) {
-        warp.r32[*slot].0 = result;
-    }
+    let results = at.product::<F>(warp, factor);
+    at.write(warp, results);
+}
+
+/// The registers of the two tiles of a product with 16 or 32 rows; none if an operand is no list of plain registers.
+#[inline(always)]
+fn both_tiles(op: &TensorOp, across: usize) -> Option<[Registers; 2]> {
+    let tile = |number: usize| {
+        Registers::of(
+            op.a.get(4 * (number / across)..)?,
+            op.b.get(2 * (number % across)..)?,
+            op.c.get(4 * number..)?,
+            op.d.get(4 * number..)?,
+        )
+    };
+    Some([tile(0)?, tile(1)?])
 }
 
 /// Registers of the largest fragment of [`run_parts`].
@@ -92,6 +119,19 @@ pub(super) fn run_parts<F: VectorOps>(
     factor: Factor,
     (c, d): (Element, Element),
 ) {
+    let across = size.n / SHORT;
+    if !size.turned
+        && size.m >= LONG
+        && (c, d) == (Element::F32, Element::F32)
+        && let Some([one, other]) = both_tiles(op, across)
+    {
+        // Results may lie where factors do.
+        let first = one.product::<F>(warp, factor);
+        let second = other.product::<F>(warp, factor);
+        one.write(warp, first);
+        other.write(warp, second);
+        return;
+    }
     let registers = |matrix, per: usize| size.per_lane(matrix) / per;
     let left = gather(warp, &op.a, registers(Matrix::A, 2), size.turned);
     let right = gather(warp, &op.b, registers(Matrix::B, 2), size.turned);
@@ -107,7 +147,6 @@ pub(super) fn run_parts<F: VectorOps>(
     }
     let mut results = [[0; 32]; MOST];
     let empty = [0; 32];
-    let across = size.n / SHORT;
     for tile in 0..size.m.div_ceil(LONG) * across {
         let columns = &right[2 * (tile % across)..][..2];
         let b = [&columns[0], &columns[1]];
