@@ -203,9 +203,18 @@ pub(crate) enum Op {
     F32x2ToBf16x2,
     S32ToF32,
     U32ToF32,
+    /// Of the low 8 or 16 bits.
+    U8ToF32,
+    U16ToF32,
     /// To the nearest even integer, and toward zero.
     F32ToS32Rni,
     F32ToS32Rzi,
+    F32ToU32Rzi,
+    /// To an integral single: nearest even, toward zero, down, up.
+    NearestF32,
+    TruncF32,
+    FloorF32,
+    CeilF32,
     AddF16,
     SubF16,
     MulF16,

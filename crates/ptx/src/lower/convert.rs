@@ -226,6 +226,12 @@ impl Lowering<'_> {
             return Err(UnsupportedForm);
         }
         let plain = mode == Mode::PLAIN;
+        // The rounding of a mode that neither flushes nor saturates.
+        let rounding = Mode {
+            rounding: Mode::PLAIN.rounding,
+            ..mode
+        };
+        let rounding = (rounding == Mode::PLAIN).then_some(mode.rounding);
         let fast = match (from, to) {
             _ if !plain => None,
             (Ty::F16, Ty::F32) => Some(Op::F16ToF32),
@@ -234,6 +240,8 @@ impl Lowering<'_> {
             (Ty::F32, Ty::Bf16) if rounded => Some(Op::F32ToBf16),
             (Ty::S32, Ty::F32) => Some(Op::S32ToF32),
             (Ty::U32, Ty::F32) => Some(Op::U32ToF32),
+            (Ty::U8, Ty::F32) if self.file(a) == File::R32 => Some(Op::U8ToF32),
+            (Ty::U16, Ty::F32) if self.file(a) == File::R32 => Some(Op::U16ToF32),
             (Ty::F32, Ty::S32) if integral => Some(Op::F32ToS32Rni),
             (Ty::F32, Ty::F64) => Some(Op::F32ToF64),
             (Ty::F64, Ty::F32) if rounded => Some(Op::F64ToF32),
@@ -241,15 +249,15 @@ impl Lowering<'_> {
             _ => None,
         };
         let fast = match (from, to) {
-            (Ty::F32, Ty::S32)
-                if mode
-                    == (Mode {
-                        rounding: Rounding::Zero,
-                        ..Mode::PLAIN
-                    }) =>
-            {
-                Some(Op::F32ToS32Rzi)
-            }
+            (Ty::F32, Ty::S32) if rounding == Some(Rounding::Zero) => Some(Op::F32ToS32Rzi),
+            (Ty::F32, Ty::U32) if rounding == Some(Rounding::Zero) => Some(Op::F32ToU32Rzi),
+            (Ty::F32, Ty::F32) if integral => match rounding {
+                Some(Rounding::Nearest) => Some(Op::NearestF32),
+                Some(Rounding::Zero) => Some(Op::TruncF32),
+                Some(Rounding::Down) => Some(Op::FloorF32),
+                Some(Rounding::Up) => Some(Op::CeilF32),
+                _ => None,
+            },
             (Ty::F32, Ty::F32)
                 if !integral
                     && mode

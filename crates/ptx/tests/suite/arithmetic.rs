@@ -310,6 +310,12 @@ fn single_precision() {
         ("cvt.rzi.s32.f32 %q, %a;", [nan, 0, 0], 0),
         ("cvt.rzi.u32.f32 %q, %a;", [f(-5.0), 0, 0], 0),
         ("cvt.rni.f32.f32 %q, %a;", [f(-0.4), 0, 0], f(-0.0)),
+        ("cvt.rzi.f32.f32 %q, %a;", [f(-0.9), 0, 0], f(-0.0)),
+        ("cvt.rpi.f32.f32 %q, %a;", [f(-0.4), 0, 0], f(-0.0)),
+        ("cvt.rmi.f32.f32 %q, %a;", [f(-0.4), 0, 0], f(-1.0)),
+        ("cvt.rmi.f32.f32 %q, %a;", [nan, 0, 0], canonical),
+        ("cvt.rzi.u32.f32 %q, %a;", [f(1e20), 0, 0], 0xffff_ffff),
+        ("cvt.rzi.u32.f32 %q, %a;", [nan, 0, 0], 0),
         ("cvt.sat.f32.f32 %q, %a;", [f(-0.4), 0, 0], 0),
         (
             "cvt.rn.f32.s32 %q, %a;",
@@ -521,13 +527,20 @@ proptest! {
         let canon = |value: f32| if value.is_nan() { 0x7fff_ffff } else { u64::from(value.to_bits()) };
         let g = |bits: u64| f32::from_bits(bits as u32);
         type Oracle<'a> = &'a dyn Fn([u64; 3]) -> u64;
-        let cases: [(&str, Oracle<'_>); 7] = [
+        let cases: [(&str, Oracle<'_>); 14] = [
             ("fma.rn.f32 %q, %a, %b, %c;", &|[a, b, c]| canon(g(a).mul_add(g(b), g(c)))),
             ("mul.f32 %q, %a, %b;", &|[a, b, _]| canon(g(a) * g(b))),
             ("add.f32 %q, %a, %b;", &|[a, b, _]| canon(g(a) + g(b))),
             ("mad.lo.s32 %q, %a, %b, %c;", &|[a, b, c]| u64::from((a as u32).wrapping_mul(b as u32).wrapping_add(c as u32))),
             ("mul.hi.s32 %q, %a, %b;", &|[a, b, _]| u64::from(((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32)),
             ("cvt.rzi.s32.f32 %q, %a;", &|[a, ..]| u64::from(g(a) as i32 as u32)),
+            ("cvt.rzi.u32.f32 %q, %a;", &|[a, ..]| u64::from(g(a) as u32)),
+            ("cvt.rni.f32.f32 %q, %a;", &|[a, ..]| canon(g(a).round_ties_even())),
+            ("cvt.rzi.f32.f32 %q, %a;", &|[a, ..]| canon(g(a).trunc())),
+            ("cvt.rmi.f32.f32 %q, %a;", &|[a, ..]| canon(g(a).floor())),
+            ("cvt.rpi.f32.f32 %q, %a;", &|[a, ..]| canon(g(a).ceil())),
+            ("cvt.rn.f32.u16 %q, %a;", &|[a, ..]| canon(f32::from(a as u16))),
+            ("cvt.rn.f32.u8 %q, %a;", &|[a, ..]| canon(f32::from(a as u8))),
             ("fma.rn.f16x2 %q, %a, %b, %c;", &|_| 0),
         ];
         for (body, oracle) in cases {
