@@ -49,14 +49,17 @@ pub(crate) struct Pattern {
     /// The cost of one execution, and the traffic that it adds to the totals.
     pub(crate) cost: Cost,
     pub(crate) moved: Traffic,
-    /// The costs of this shape in device memory at each even offset in a sector; none if not yet computed. A loop over
-    /// the words or halves of rows goes through these offsets again and again.
-    costs: [Option<(Cost, Traffic)>; PLACES],
+    /// The costs of this shape in device memory at each even offset in a sector, and a bit for each that is computed. A
+    /// loop over the words or halves of rows goes through these offsets again and again. A new shape clears bits alone,
+    /// because an irregular kernel has one for each access.
+    costs: [(Cost, Traffic); PLACES],
+    costs_known: u32,
     /// The offset in a sector for which the ranges were computed.
     sectors_phase: u64,
     /// The ranges of sectors that one execution touches, for each even offset and for the odd ones: first and last,
-    /// relative to the first active lane's sector. Empty if not yet computed.
+    /// relative to the first active lane's sector; and a bit for each that is computed.
     sectors: [Vec<(i64, i64)>; PLACES + 1],
+    sectors_known: u32,
     /// True if the lanes' bytes are disjoint; none if not yet computed.
     disjoint: Option<bool>,
     /// Per warp: the version of shared memory and the first address for which all bytes were initialised.
@@ -91,9 +94,11 @@ impl Default for Pattern {
             phase: u64::MAX,
             cost: Cost::default(),
             moved: Traffic::default(),
-            costs: [None; PLACES],
+            costs: [(Cost::default(), Traffic::default()); PLACES],
+            costs_known: 0,
             sectors_phase: u64::MAX,
             sectors: Default::default(),
+            sectors_known: 0,
             disjoint: None,
             found_valid: [(u64::MAX, 0); REMEMBERED],
             allocation: usize::MAX,
@@ -128,9 +133,9 @@ impl Pattern {
     fn replace_shape(&mut self, mask: u32, relative: &[u64; 32], bytes: u32) {
         self.version += 1;
         self.leader_version = Self::NEVER;
-        self.costs = [None; PLACES];
+        self.costs_known = 0;
         self.sectors_phase = u64::MAX;
-        self.sectors.iter_mut().for_each(Vec::clear);
+        self.sectors_known = 0;
         self.disjoint = None;
         self.found_valid = [(u64::MAX, 0); REMEMBERED];
         self.mask = mask;
@@ -207,8 +212,8 @@ impl Pattern {
         };
         if self.phase != phase {
             self.phase = phase;
-            match place.and_then(|place| self.costs[place]) {
-                Some(known) => (self.cost, self.moved) = known,
+            match place.filter(|place| self.costs_known >> place & 1 == 1) {
+                Some(place) => (self.cost, self.moved) = self.costs[place],
                 None => self.compute_cost(first, bytes, way, place),
             }
         }
@@ -219,7 +224,8 @@ impl Pattern {
         self.cost = traffic::cost(way, self.mask, &self.relative, first, bytes, self.shape);
         self.moved = Traffic::of(&self.cost, way, self.mask.count_ones() * bytes);
         if let Some(place) = place {
-            self.costs[place] = Some((self.cost, self.moved));
+            self.costs[place] = (self.cost, self.moved);
+            self.costs_known |= 1 << place;
         }
     }
 
@@ -257,7 +263,7 @@ impl Pattern {
                 let at = place_of(from).unwrap_or(PLACES);
                 if self.sectors_phase != from & 31 {
                     self.sectors_phase = from & 31;
-                    if at == PLACES || self.sectors[at].is_empty() {
+                    if at == PLACES || self.sectors_known >> at & 1 == 0 {
                         self.find_sectors(size, at);
                     }
                 }
@@ -274,6 +280,7 @@ impl Pattern {
 
     #[inline(never)]
     fn find_sectors(&mut self, size: u64, at: usize) {
+        self.sectors_known |= 1 << at;
         let sectors = &mut self.sectors[at];
         sectors.clear();
         for lane in super::access::lanes(self.mask) {

@@ -208,11 +208,24 @@ fn wavefronts(way: MemoryPath, mask: u32, relative: &[u64; 32], first: u64, byte
     let lanes_per_part = 32 / if packed { parts / 2 } else { parts };
     let mut cost = Cost::default();
     for part in (0..32).step_by(lanes_per_part) {
+        let lanes_of_part = (part..part + lanes_per_part).filter(|lane| active(*lane));
+        let (mut lowest, mut highest) = (u64::MAX, 0);
+        for lane in lanes_of_part.clone() {
+            let start = first.wrapping_add(relative[lane]) / 4;
+            lowest = lowest.min(start);
+            highest = highest.max(start + words_per_lane - 1);
+        }
+        // As many neighbouring words as there are banks lie in different ones.
+        if way != MemoryPath::SharedAtomic && lowest <= highest && highest - lowest < 32 {
+            cost.wavefronts += 1;
+            cost.wavefronts_ideal += 1;
+            continue;
+        }
         // At most 32 lanes of one word, or 16 lanes of 8 words.
         let mut words = Distinct::<128>::new();
         let mut load = [0u32; 32];
         let mut busiest = 0;
-        for lane in (part..part + lanes_per_part).filter(|lane| active(*lane)) {
+        for lane in lanes_of_part {
             let start = first.wrapping_add(relative[lane]) / 4;
             for word in start..start + words_per_lane {
                 if way == MemoryPath::SharedAtomic || words.insert(word).1 {
