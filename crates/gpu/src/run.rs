@@ -145,6 +145,14 @@ fn sample(execution: &Execution) -> Option<u64> {
     }
 }
 
+/// The checks of an execution. A sample of a launch, of which only the counters are wanted, proves nothing about races.
+fn checks(execution: &Execution) -> Checks {
+    match execution.purpose {
+        ExecutionPurpose::Model { .. } => Checks::Bounds,
+        ExecutionPurpose::Check | ExecutionPurpose::Score => Checks::Full,
+    }
+}
+
 /// Returns true if an execution is timed by events. The emulated device's time is modelled.
 fn is_timed(gpu: &Gpu, execution: &Execution) -> bool {
     gpu.emulator().is_none() && execution.purpose == ExecutionPurpose::Score
@@ -207,7 +215,7 @@ fn execute(
             } else {
                 Fragments::Usual
             },
-            checks: Checks::Full,
+            checks: checks(execution),
             budget: execution.instruction_budget,
             threads: Some(job.threads),
             counters: true,
