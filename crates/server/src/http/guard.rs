@@ -3,8 +3,9 @@
 //! A page of any site can make a browser send requests to this service. Such a page is recognised by
 //! the headers `Origin` and `Sec-Fetch-Site`, and its requests are refused. Where no token is asked
 //! for, listening on loopback is not enough either: a name that resolves to 127.0.0.1 lets a page
-//! read the answers. It is recognised by the header `Host`. With tokens such a page is harmless,
-//! because it has none, and browsers send it no cookie of ours.
+//! read the answers. It is recognised by the header `Host`, which browsers always send; simple probes
+//! of a load balancer may not. With tokens such a page is harmless, because it has none, and browsers
+//! send it no cookie of ours.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -69,10 +70,13 @@ fn check(method: &Method, uri: &Uri, headers: &HeaderMap, access: &Access) -> Re
         value.map(|value| value.to_str().unwrap_or("(not text)").to_owned())
     };
     let host = uri.authority().map(ToString::to_string);
-    let host = host.or_else(|| header(HOST)).unwrap_or_default();
-    if !access.is_required() && !is_loopback(&host) {
-        return Err(ApiError::ForeignHost(host));
+    let host = host.or_else(|| header(HOST));
+    if let Some(host) = host.as_ref().filter(|host| !is_loopback(host))
+        && !access.is_required()
+    {
+        return Err(ApiError::ForeignHost(host.clone()));
     }
+    let host = host.unwrap_or_default();
     // A tunnel may map the service to another port, so the client's Host header defines our origin.
     let origin = header(ORIGIN);
     let ours = format!("{}://{host}", access.scheme());

@@ -46,6 +46,9 @@ async fn only_this_machine_and_our_own_pages_may_ask() {
         let status = from(&service, host, origin).await;
         assert_eq!(status, StatusCode::FORBIDDEN, "{host} {origin:?}");
     }
+    // A load balancer's probe may name no host; every browser does.
+    let probe = Request::get("/livez").body(Body::empty()).unwrap();
+    assert_eq!(service.send(probe).await.status, StatusCode::NO_CONTENT);
     let request = Request::get("/").header("host", "evil.example");
     let answer = service.send(request.body(Body::empty()).unwrap()).await;
     assert_snapshot!(answer.show(), @r#"
