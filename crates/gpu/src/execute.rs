@@ -153,9 +153,12 @@ impl<'a> LoadedImage<'a> {
             // The concurrent blocks end only on request.
             (Some(_), false) => Waiting::OwnStream,
         };
-        let persisting = self.set_aside(plan)?;
+        // The driver may wait for all work before it sets aside a part of the cache, and concurrent blocks end only on
+        // request. Results do not depend on it.
+        let persisting = concurrent.is_none() && self.set_aside(plan)?;
         let ran = self.run_steps(plan, &mut pass, waiting);
-        match ran.and_then(|()| self.end_persisting(persisting)) {
+        let ended = self.end_persisting(persisting);
+        match ran.and(ended) {
             Ok(()) => {}
             Err(ExecuteError::Device(fault)) => pass.fault = Some(fault),
             Err(ExecuteError::Role(error)) => return Err(error),

@@ -197,7 +197,7 @@ impl LoadedImage<'_> {
         }
         let ended = watch.stop();
         end();
-        self.end_persisting(persisting)?;
+        let reset = self.end_persisting(persisting);
         if let Some(emulator) = self.gpu.emulator() {
             let reports = emulator.take_reports()?;
             let ran = reports.iter().filter(|report| report.outcome.has_run());
@@ -210,6 +210,8 @@ impl LoadedImage<'_> {
                 }));
             }
         }
-        Ok(ended?)
+        let microseconds = ended?;
+        reset?;
+        Ok(microseconds)
     }
 }
