@@ -141,7 +141,7 @@ const char* load(void*& module) {
 }
 "#;
 
-/// What a launch needs where a plan asks for a window of the L2 cache.
+/// The driver's functions for a plan that asks for a window of the L2 cache.
 const WINDOW_DRIVER: &str = r#"extern "C" {
 int cuCtxGetLimit(std::size_t*, int);
 int cuCtxSetLimit(int, std::size_t);
