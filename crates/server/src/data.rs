@@ -106,11 +106,15 @@ impl Data {
     /// # Errors
     /// [`DataError::Missing`] when there is none.
     pub fn existing(root: &Path) -> Result<Self, DataError> {
-        if root.is_dir() {
-            Self::open(root)
-        } else {
-            Err(DataError::Missing(root.to_owned()))
+        if !root.is_dir() {
+            return Err(DataError::Missing(root.to_owned()));
         }
+        let found = root.canonicalize().map_err(|source| DataError::Io {
+            doing: "find the data folder",
+            path: root.to_owned(),
+            source,
+        });
+        found.map(|root| Self { root })
     }
 
     /// The folder itself.

@@ -41,6 +41,13 @@ fn a_folder_in_use_is_told_nothing_about_git_when_data_goes_there() {
 }
 
 #[test]
+fn a_command_that_only_reads_writes_nothing_into_an_empty_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    Data::existing(folder.path()).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn machine_code_of_rivals_travels_as_the_digits_of_its_bytes() {
     let folder = folder();
     fs::create_dir(folder.path().join("baselines")).unwrap();
