@@ -56,7 +56,7 @@ pub(crate) fn access<F: VectorOps>(
     let moved = exec.moved[pc as usize];
     let observed = (!shape.accesses_count()).then(|| std::mem::take(&mut block.reads.observed));
     let place = (&*shape, &base, access_kind);
-    if shape.words {
+    if shape.registers_whole {
         let entry = first + elements_apart(size, matrix, element);
         move_registers::<F>(exec, block, warp, op, place, entry, pc)?;
     } else {
@@ -83,8 +83,9 @@ fn move_registers<F: VectorOps>(
     pc: u32,
 ) -> Result<(), Fatal> {
     let (held, scratch) = op.d.split_at(op.d.len().saturating_sub(2));
-    let Some((File::R64, addresses)) = scratch.first().and_then(|scratch| scratch.get()) else {
-        return Ok(());
+    let addresses = scratch.first().and_then(|scratch| scratch.get());
+    let Some((File::R64, addresses)) = addresses else {
+        unreachable!("a fragment has a register for addresses");
     };
     if warp.tainted {
         warp.poison.set(scratch[0], FULL, 0, pc);
@@ -183,7 +184,8 @@ fn move_elements(
     Ok(())
 }
 
-/// Where the elements of a matrix load or store lie. It depends on the leading dimension alone, which a loop repeats.
+/// Where the elements of a matrix load or store lie. It depends on the leading dimension and the alignment of the base
+/// address, which a loop repeats.
 #[derive(Debug, Clone)]
 pub(crate) struct FragmentShape {
     /// The leading dimension in elements, of each lane.
@@ -198,8 +200,8 @@ pub(crate) struct FragmentShape {
     per_register: usize,
     /// The widest pieces that lie together in memory for every lane: first element and number of elements.
     pieces: Vec<(usize, usize)>,
-    /// True if the elements of each register are such a piece or a part of one.
-    words: bool,
+    /// True if the elements of each register lie together, so that it moves with one access.
+    registers_whole: bool,
 }
 
 /// Alignment that the widest piece needs.
@@ -241,7 +243,7 @@ impl FragmentShape {
             index += together;
         }
         let mut registers = placed.chunks_exact(per);
-        let words = per == 1 || registers.all(|elements| joins(elements, per / 2, bytes));
+        let registers_whole = per == 1 || registers.all(|elements| joins(elements, per / 2, bytes));
         Self {
             strides,
             phases,
@@ -249,7 +251,7 @@ impl FragmentShape {
             bytes,
             per_register: per,
             pieces,
-            words,
+            registers_whole,
         }
     }
 
@@ -259,7 +261,7 @@ impl FragmentShape {
 
     /// Returns true if each register is one of the pieces, so that the accesses that move it count what a fragment does.
     fn accesses_count(&self) -> bool {
-        self.words && self.pieces.len() * self.per_register == self.offsets.len()
+        self.registers_whole && self.pieces.len() * self.per_register == self.offsets.len()
     }
 
     /// The addresses of the `index`-th element of every lane.
