@@ -152,8 +152,8 @@ fn attributes(description: &LaunchDescription) -> Result<Attributes, Code> {
     Ok(attributes)
 }
 
-/// The addresses of a launch's window whose accesses persist in the L2 cache (`CUaccessPolicyWindow`). Of a window of which
-/// a share persists they are the first ones, where a GPU draws them. Other kinds of access have no effect here.
+/// The addresses of a launch's window whose accesses persist in the L2 cache (`CUaccessPolicyWindow`). Where only a share of
+/// the window persists, they are its first ones; a GPU draws them at random. Other kinds of access have no effect here.
 fn persisting_addresses(value: &[u32; 16]) -> Result<Range<u64>, Code> {
     let wide = |low: usize| u64::from(value[low]) | u64::from(value[low + 1]) << 32;
     let (address, bytes, hit_ratio) = (wide(0), wide(2), f32::from_bits(value[4]));
